@@ -1,0 +1,3 @@
+"""Ringleader: the Macs on one network as one inference server."""
+
+__version__ = "0.1.0"

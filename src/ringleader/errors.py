@@ -1,0 +1,100 @@
+"""Every error that may cross a room, in one tree. Each API maps the tree to its own bodies in one table.
+
+    RingleaderError
+    ├── CallerFault              the request is wrong; nothing was scheduled       HTTP 4xx
+    │   ├── BadRequest           a field is wrong: names it and says what to do    400
+    │   ├── UnknownModel         no such model here                                404
+    │   └── ContextTooLong       prompt and answer do not fit the model            400
+    ├── PeerFault                something that we depend on failed                5xx
+    │   ├── RingLost             a shard, its node or a link died under a request  503
+    │   ├── NodeUnreachable      no node answers at an address                     503
+    │   └── Busy                 a bounded queue is full                           429
+    ├── ModelFault               model files are missing, broken or not supported  500
+    │   ├── ModelDoesNotFit      no plan fits the free memory; carries numbers     503
+    │   └── ModelUnsupported     a family that we cannot cut, or a foreign file    400
+    └── OurFault                 a bug of ours that we noticed                     500
+"""
+
+from __future__ import annotations
+
+
+class RingleaderError(Exception):
+    """Root. `str(error)` says what happened, to which request or node, and what to do next."""
+
+    code: str = "internal_error"
+
+
+class CallerFault(RingleaderError):
+    """The caller can mend it. `param` is the field's path as the caller wrote it, `code` a stable word."""
+
+    code = "invalid_request"
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+        if code is not None:
+            self.code = code
+
+
+class BadRequest(CallerFault):
+    """One field is wrong, or two contradict each other."""
+
+    code = "invalid_value"
+
+
+class UnknownModel(CallerFault):
+    """No model of that name is served or stored."""
+
+    code = "model_not_found"
+
+
+class ContextTooLong(CallerFault):
+    """The prompt leaves no room in the model's context. Agents match on the code to compact."""
+
+    code = "context_length_exceeded"
+
+
+class PeerFault(RingleaderError):
+    """A process or machine that we depend on failed."""
+
+    code = "peer_failed"
+
+
+class RingLost(PeerFault):
+    """A shard, its node or a link of the ring died while it served."""
+
+    code = "ring_lost"
+
+
+class NodeUnreachable(PeerFault):
+    """No node answers at the address."""
+
+    code = "node_unreachable"
+
+
+class Busy(PeerFault):
+    """A bounded queue is full; try again later."""
+
+    code = "busy"
+
+
+class ModelFault(RingleaderError):
+    """A model's files are missing, incomplete, corrupt or of a kind that we cannot serve."""
+
+    code = "model_error"
+
+
+class ModelDoesNotFit(ModelFault):
+    """No split of the model fits the free memory of the nodes. The message holds the numbers."""
+
+    code = "model_does_not_fit"
+
+
+class ModelUnsupported(ModelFault):
+    """The model's family or file format is not served; says which and why."""
+
+    code = "model_unsupported"
+
+
+class OurFault(RingleaderError):
+    """A broken promise of our own code, noticed before it did harm."""

@@ -1,0 +1,132 @@
+"""A model's tokenizer as the master and the tail shard must both see it: same ids, same ends, same grammar view.
+
+Leaf module: imports no room. Loading reads files and takes a second; do it off the event loop.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ringleader.errors import ModelFault, ModelUnsupported
+
+
+class Tokenizer:
+    """Wraps a fast (Rust) tokenizer. Thread-safe for reading.
+
+    `vocab_size` is the width of the model's logits (it may be padded past the tokenizer's own size);
+    `eos_ids` are all ids that end a turn, from generation_config.json, config.json and the tokenizer.
+    """
+
+    def __init__(self, fast: Any, *, vocab_size: int, eos_ids: tuple[int, ...], chat_template: str | None) -> None:
+        self._fast = fast
+        self._rust = fast.backend_tokenizer
+        self.vocab_size = vocab_size
+        self.eos_ids = eos_ids
+        self.chat_template = chat_template
+
+    @property
+    def bos_token(self) -> str:
+        """The text of the begin-of-sequence token, or "" where the model has none. Templates ask for it."""
+        return self._fast.bos_token or ""
+
+    @property
+    def eos_token(self) -> str:
+        """The text of the tokenizer's own end token, or "". Templates ask for it."""
+        return self._fast.eos_token or ""
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of `text` with nothing added; the text of a special token becomes that token."""
+        return list(self._rust.encode(text, add_special_tokens=False).ids)
+
+    def decode(self, ids: list[int] | tuple[int, ...]) -> str:
+        """Text of `ids`, special tokens included as their text; broken UTF-8 as U+FFFD."""
+        return str(self._rust.decode(list(ids), skip_special_tokens=False))
+
+    def token_id(self, text: str) -> int | None:
+        """The id whose token is exactly `text` (as in the vocabulary), or None."""
+        found = self._rust.token_to_id(text)
+        return None if found is None else int(found)
+
+    def is_special(self, token: int) -> bool:
+        """Whether `token` is an added token that is matched whole (a marker), not ordinary text."""
+        return token in self._added
+
+    @cached_property
+    def _added(self) -> frozenset[int]:
+        return frozenset(self._rust.get_added_tokens_decoder())
+
+    def decoder(self) -> Any:
+        """A fresh incremental decoder: `.step(tokenizer.rust, id)` gives text or None while bytes are missing."""
+        from tokenizers.decoders import DecodeStream
+
+        return DecodeStream(skip_special_tokens=False)
+
+    @property
+    def rust(self) -> Any:
+        """The underlying `tokenizers.Tokenizer`, which `decoder().step` wants."""
+        return self._rust
+
+    @cached_property
+    def grammar_view(self) -> Any:
+        """The `llguidance.LLTokenizer` of this vocabulary; takes 0.1 to 2 s to build, once."""
+        import llguidance.hf
+
+        return llguidance.hf.from_tokenizer(self._fast, n_vocab=self.vocab_size, eos_token=list(self.eos_ids))
+
+
+def load_tokenizer(directory: Path) -> Tokenizer:
+    """Read the tokenizer of a model directory.
+
+    Raises:
+        ModelFault: a file is missing or unreadable.
+        ModelUnsupported: the tokenizer has no fast form.
+    """
+    config = _json(directory / "config.json")
+    try:
+        from transformers import AutoTokenizer
+
+        fast = AutoTokenizer.from_pretrained(str(directory), local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise ModelFault(f"the tokenizer in {directory} cannot be read: {error}") from error
+    if not getattr(fast, "is_fast", False):
+        raise ModelUnsupported(f"the tokenizer in {directory} ({type(fast).__name__}) has no fast form (tokenizer.json)")
+    text = config.get("text_config", config)
+    width = int(text.get("vocab_size") or config.get("vocab_size") or len(fast))
+    return Tokenizer(
+        fast, vocab_size=width, eos_ids=_eos_ids(directory, config, fast), chat_template=_template(directory, fast)
+    )
+
+
+def _eos_ids(directory: Path, config: dict[str, Any], fast: Any) -> tuple[int, ...]:
+    generation = directory / "generation_config.json"
+    sources = [_json(generation) if generation.exists() else {}, config, config.get("text_config") or {}]
+    ids: list[int] = []
+    for found in [*(source.get("eos_token_id") for source in sources), fast.eos_token_id]:
+        ids.extend(found if isinstance(found, list) else [] if found is None else [found])
+    if not ids:
+        raise ModelFault(f"{directory} names no end-of-sequence token; set eos_token_id in its config.json")
+    return tuple(dict.fromkeys(ids))
+
+
+def _template(directory: Path, fast: Any) -> str | None:
+    found = fast.chat_template
+    if isinstance(found, dict):  # several named templates: the one for tools is a superset
+        found = found.get("tool_use") or found.get("default")
+    if found is None and (file := directory / "chat_template.jinja").exists():
+        found = file.read_text(encoding="utf-8")
+    return found
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        loaded = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ModelFault(f"{file} is missing: not a model directory") from error
+    except (OSError, ValueError) as error:
+        raise ModelFault(f"{file} cannot be read: {error}") from error
+    if not isinstance(loaded, dict):
+        raise ModelFault(f"{file} is not a JSON object")
+    return loaded

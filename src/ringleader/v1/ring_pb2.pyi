@@ -1,0 +1,241 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class DType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DTYPE_UNSPECIFIED: _ClassVar[DType]
+    DTYPE_F32: _ClassVar[DType]
+    DTYPE_F16: _ClassVar[DType]
+    DTYPE_BF16: _ClassVar[DType]
+
+class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    KIND_UNSPECIFIED: _ClassVar[Kind]
+    KIND_PROMPT: _ClassVar[Kind]
+    KIND_SAMPLE: _ClassVar[Kind]
+
+class Finish(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FINISH_NONE: _ClassVar[Finish]
+    FINISH_STOP: _ClassVar[Finish]
+    FINISH_LENGTH: _ClassVar[Finish]
+    FINISH_ERROR: _ClassVar[Finish]
+DTYPE_UNSPECIFIED: DType
+DTYPE_F32: DType
+DTYPE_F16: DType
+DTYPE_BF16: DType
+KIND_UNSPECIFIED: Kind
+KIND_PROMPT: Kind
+KIND_SAMPLE: Kind
+FINISH_NONE: Finish
+FINISH_STOP: Finish
+FINISH_LENGTH: Finish
+FINISH_ERROR: Finish
+
+class HelloRequest(_message.Message):
+    __slots__ = ("version",)
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    def __init__(self, version: _Optional[int] = ...) -> None: ...
+
+class HelloReply(_message.Message):
+    __slots__ = ("version", "plan", "first_layer", "stop_layer", "slots", "memory_bytes")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    FIRST_LAYER_FIELD_NUMBER: _ClassVar[int]
+    STOP_LAYER_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    plan: bytes
+    first_layer: int
+    stop_layer: int
+    slots: int
+    memory_bytes: int
+    def __init__(self, version: _Optional[int] = ..., plan: _Optional[bytes] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
+
+class LinkRequest(_message.Message):
+    __slots__ = ("plan", "epoch", "index", "shards", "next_address")
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    plan: bytes
+    epoch: int
+    index: int
+    shards: int
+    next_address: str
+    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., index: _Optional[int] = ..., shards: _Optional[int] = ..., next_address: _Optional[str] = ...) -> None: ...
+
+class LinkReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Frame(_message.Message):
+    __slots__ = ("plan", "epoch", "step", "segments", "tensor", "dtype", "shape", "released", "sampled")
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    TENSOR_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
+    SAMPLED_FIELD_NUMBER: _ClassVar[int]
+    plan: bytes
+    epoch: int
+    step: int
+    segments: _containers.RepeatedCompositeFieldContainer[Segment]
+    tensor: bytes
+    dtype: DType
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    released: _containers.RepeatedScalarFieldContainer[int]
+    sampled: _containers.RepeatedCompositeFieldContainer[Sampled]
+    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., step: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., tensor: _Optional[bytes] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., released: _Optional[_Iterable[int]] = ..., sampled: _Optional[_Iterable[_Union[Sampled, _Mapping]]] = ...) -> None: ...
+
+class Segment(_message.Message):
+    __slots__ = ("slot", "position", "count", "kind", "spec", "tokens")
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    slot: int
+    position: int
+    count: int
+    kind: Kind
+    spec: SlotSpec
+    tokens: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, slot: _Optional[int] = ..., position: _Optional[int] = ..., count: _Optional[int] = ..., kind: _Optional[_Union[Kind, str]] = ..., spec: _Optional[_Union[SlotSpec, _Mapping]] = ..., tokens: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class LogitBias(_message.Message):
+    __slots__ = ("token", "bias")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    BIAS_FIELD_NUMBER: _ClassVar[int]
+    token: int
+    bias: float
+    def __init__(self, token: _Optional[int] = ..., bias: _Optional[float] = ...) -> None: ...
+
+class SlotSpec(_message.Message):
+    __slots__ = ("seed", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "max_tokens", "prompt_tokens", "opening_tokens", "grammar", "top_logprobs", "no_followers")
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
+    TOP_P_FIELD_NUMBER: _ClassVar[int]
+    TOP_K_FIELD_NUMBER: _ClassVar[int]
+    MIN_P_FIELD_NUMBER: _ClassVar[int]
+    REPETITION_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    PRESENCE_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    FREQUENCY_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    LOGIT_BIAS_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    OPENING_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    GRAMMAR_FIELD_NUMBER: _ClassVar[int]
+    TOP_LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    NO_FOLLOWERS_FIELD_NUMBER: _ClassVar[int]
+    seed: int
+    temperature: float
+    top_p: float
+    top_k: int
+    min_p: float
+    repetition_penalty: float
+    presence_penalty: float
+    frequency_penalty: float
+    logit_bias: _containers.RepeatedCompositeFieldContainer[LogitBias]
+    max_tokens: int
+    prompt_tokens: int
+    opening_tokens: int
+    grammar: str
+    top_logprobs: int
+    no_followers: bool
+    def __init__(self, seed: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., logit_bias: _Optional[_Iterable[_Union[LogitBias, _Mapping]]] = ..., max_tokens: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., opening_tokens: _Optional[int] = ..., grammar: _Optional[str] = ..., top_logprobs: _Optional[int] = ..., no_followers: _Optional[bool] = ...) -> None: ...
+
+class TopLogprob(_message.Message):
+    __slots__ = ("token", "logprob")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LOGPROB_FIELD_NUMBER: _ClassVar[int]
+    token: int
+    logprob: float
+    def __init__(self, token: _Optional[int] = ..., logprob: _Optional[float] = ...) -> None: ...
+
+class Logprob(_message.Message):
+    __slots__ = ("logprob", "top")
+    LOGPROB_FIELD_NUMBER: _ClassVar[int]
+    TOP_FIELD_NUMBER: _ClassVar[int]
+    logprob: float
+    top: _containers.RepeatedCompositeFieldContainer[TopLogprob]
+    def __init__(self, logprob: _Optional[float] = ..., top: _Optional[_Iterable[_Union[TopLogprob, _Mapping]]] = ...) -> None: ...
+
+class Sampled(_message.Message):
+    __slots__ = ("slot", "tokens", "finish", "logprobs", "error")
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    FINISH_FIELD_NUMBER: _ClassVar[int]
+    LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    slot: int
+    tokens: _containers.RepeatedScalarFieldContainer[int]
+    finish: Finish
+    logprobs: _containers.RepeatedCompositeFieldContainer[Logprob]
+    error: str
+    def __init__(self, slot: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ..., finish: _Optional[_Union[Finish, str]] = ..., logprobs: _Optional[_Iterable[_Union[Logprob, _Mapping]]] = ..., error: _Optional[str] = ...) -> None: ...
+
+class PassReport(_message.Message):
+    __slots__ = ("step", "error")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    error: str
+    def __init__(self, step: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+
+class HeadOrder(_message.Message):
+    __slots__ = ("submit", "cancel")
+    SUBMIT_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
+    submit: Submit
+    cancel: Cancel
+    def __init__(self, submit: _Optional[_Union[Submit, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ...) -> None: ...
+
+class Submit(_message.Message):
+    __slots__ = ("request", "prompt", "spec")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    request: str
+    prompt: _containers.RepeatedScalarFieldContainer[int]
+    spec: SlotSpec
+    def __init__(self, request: _Optional[str] = ..., prompt: _Optional[_Iterable[int]] = ..., spec: _Optional[_Union[SlotSpec, _Mapping]] = ...) -> None: ...
+
+class Cancel(_message.Message):
+    __slots__ = ("request",)
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    request: str
+    def __init__(self, request: _Optional[str] = ...) -> None: ...
+
+class HeadReport(_message.Message):
+    __slots__ = ("request", "tokens", "logprobs", "finish", "error", "passes", "prompt_done", "frame_bytes")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    FINISH_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    PASSES_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_DONE_FIELD_NUMBER: _ClassVar[int]
+    FRAME_BYTES_FIELD_NUMBER: _ClassVar[int]
+    request: str
+    tokens: _containers.RepeatedScalarFieldContainer[int]
+    logprobs: _containers.RepeatedCompositeFieldContainer[Logprob]
+    finish: Finish
+    error: str
+    passes: int
+    prompt_done: int
+    frame_bytes: int
+    def __init__(self, request: _Optional[str] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprob, _Mapping]]] = ..., finish: _Optional[_Union[Finish, str]] = ..., error: _Optional[str] = ..., passes: _Optional[int] = ..., prompt_done: _Optional[int] = ..., frame_bytes: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,243 @@
+"""The values that cross rooms: immutable, checked once at construction, free of I/O.
+
+Every room may import this module; it imports none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NewType
+
+NodeId = NewType("NodeId", str)
+ModelId = NewType("ModelId", str)
+RequestId = NewType("RequestId", str)
+PlanHash = NewType("PlanHash", str)  # 32 hexadecimal digits
+
+Json = Any  # a decoded JSON value; narrowed where it is read
+
+
+# ---------------------------------------------------------------- models and where they lie
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LayerRange:
+    """Layers `start` to `stop - 1`. Never empty."""
+
+    start: int
+    stop: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.stop:
+            raise ValueError(f"layer range {self.start}..{self.stop} is empty or negative")
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __str__(self) -> str:
+        return f"{self.start}-{self.stop - 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCosts:
+    """What a model weighs, read from its safetensors headers and config: what a plan is made of.
+
+    `layer_bytes[i]` are the weights of layer i as stored; `head_bytes` what only the head shard needs
+    (embedding), `tail_bytes` what only the tail needs (final norm and output head; the embedding again
+    where it is tied). `kv_bytes_per_token[i]` is what layer i's cache grows by for each token.
+    `digest` identifies the files, so that two nodes know that they hold the same model.
+    """
+
+    model: ModelId
+    digest: str
+    family: str
+    layer_bytes: tuple[int, ...]
+    head_bytes: int
+    tail_bytes: int
+    kv_bytes_per_token: tuple[int, ...]
+    hidden_size: int
+    context_max: int
+
+    def __post_init__(self) -> None:
+        if not self.layer_bytes or len(self.layer_bytes) != len(self.kv_bytes_per_token):
+            raise ValueError("a model has at least one layer and one KV size for each layer")
+
+    @property
+    def layers(self) -> int:
+        return len(self.layer_bytes)
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(self.layer_bytes) + self.head_bytes + self.tail_bytes
+
+
+# ---------------------------------------------------------------- a chat request, one shape for all APIs
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that the model may call. `parameters` is a JSON schema, or None for no arguments."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Json] | None = None
+    strict: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call in the history. `arguments` is the JSON text as the client sent it (perhaps not valid JSON)."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn. `content` None and "" mean the same. A "tool" turn answers the call `tool_call_id`."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str | None = None
+    reasoning: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the tail picks tokens. Temperature 0 is greedy. Ranges are checked at the API's door.
+
+    `top_k` 0 and `top_p` 1 are off; penalties 0 (repetition: 1) are off. `logit_bias` pairs token id and
+    bias. `seed` is always set (the door draws one when the client gave none): a token is a function of
+    (seed, position), so batches, retries and re-plans change nothing.
+    """
+
+    seed: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A checked request. `tool_choice` is the client's own JSON; `language.tool_choice` reads it.
+
+    `max_tokens` None means: to the end of the context. `top_logprobs` None means no logprobs at all,
+    0 only those of the chosen tokens.
+    """
+
+    model: ModelId
+    messages: tuple[Message, ...]
+    sampling: Sampling
+    tools: tuple[Tool, ...] = ()
+    tool_choice: Json = None
+    parallel_tool_calls: bool = True
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    top_logprobs: int | None = None
+
+
+# ---------------------------------------------------------------- an answer
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """Natural-log probability of one token of the answer, and of the likeliest ones at its place.
+
+    From the model's own distribution, before temperature and grammar; a token that the grammar forced
+    has 0.0 and no alternatives.
+    """
+
+    token: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+FinishReason = Literal["stop", "length", "tool_calls"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens and passes of one request. The opening counts as prompt: it is prefilled, not generated.
+
+    `forced_tokens` of the `completion_tokens` needed no sampling; `passes` counts trips round the ring.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    forced_tokens: int = 0
+    passes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More visible text. `logprobs` has (decoded token text, its bytes, logprob) where they were asked for."""
+
+    text: str
+    tokens: tuple[int, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """More of the model's thinking."""
+
+    text: str
+    tokens: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """Tool call number `index` (0, 1, ...) has begun and its whole name is known."""
+
+    index: int
+    name: str
+    tokens: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentsDelta:
+    """More of the JSON text of call `index`'s arguments. The pieces concatenate to one JSON object."""
+
+    index: int
+    text: str
+    tokens: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """Call `index` is complete: its arguments are one JSON object."""
+
+    index: int
+    tokens: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last delta of every answer that was not lost."""
+
+    reason: FinishReason
+    usage: Usage
+
+
+Delta = TextDelta | ReasoningDelta | CallStarted | ArgumentsDelta | CallEnded | Finished
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An accepted request's answer. Closing `deltas` early cancels the request everywhere.
+
+    `deltas` raises `PeerFault` when the ring is lost under it. `warnings` go into the `Warning` header.
+    """
+
+    model: ModelId
+    deltas: AsyncIterator[Delta]
+    warnings: tuple[str, ...] = field(default=())
