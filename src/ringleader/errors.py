@@ -8,6 +8,7 @@
     ├── PeerFault                something that we depend on failed                5xx
     │   ├── RingLost             a shard, its node or a link died under a request  503
     │   ├── NodeUnreachable      no node answers at an address                     503
+    │   ├── DeadlinePassed       the request's own deadline came before its end    504
     │   └── Busy                 a bounded queue is full                           429
     ├── ModelFault               model files are missing, broken or not supported  500
     │   ├── ModelDoesNotFit      no plan fits the free memory; carries numbers     503
@@ -70,6 +71,12 @@ class NodeUnreachable(PeerFault):
     """No node answers at the address."""
 
     code = "node_unreachable"
+
+
+class DeadlinePassed(PeerFault):
+    """The request's deadline came before its answer's end. Says how far the request had come."""
+
+    code = "deadline_passed"
 
 
 class Busy(PeerFault):

@@ -1,0 +1,50 @@
+"""What a range of layers costs in memory, to the byte: weights, and the KV cache of a whole context.
+
+Arithmetic over `values.ModelCosts` only; what fits where is decided in plan.py.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+
+from ringleader.values import ModelCosts
+
+
+class Footprint:
+    """Bytes of any layer range of one model with room for `context_tokens`, by prefix sums."""
+
+    def __init__(self, costs: ModelCosts, context_tokens: int) -> None:
+        self.layers = costs.layers
+        self._head = costs.head_bytes
+        self._tail = costs.tail_bytes
+        self._weights = (0, *accumulate(costs.layer_bytes))
+        self._kv = (0, *accumulate(size * context_tokens for size in costs.kv_bytes_per_token))
+        self._both = tuple(w + k for w, k in zip(self._weights, self._kv, strict=True))
+
+    def weights(self, start: int, stop: int) -> int:
+        """Weights of layers `start` to `stop - 1`, with the embedding at the first and the head at the last."""
+        ends = (self._head if start == 0 else 0) + (self._tail if stop == self.layers else 0)
+        return self._weights[stop] - self._weights[start] + ends
+
+    def kv(self, start: int, stop: int) -> int:
+        """The caches of these layers when the context is full."""
+        return self._kv[stop] - self._kv[start]
+
+    def total(self, start: int, stop: int) -> int:
+        return self.weights(start, stop) + self.kv(start, stop)
+
+    def reach(self, start: int, room_bytes: int) -> int:
+        """The furthest `stop` so that layers `start` to `stop - 1` fit into the room; `start` if none does."""
+        if start == self.layers or self.total(start, self.layers) <= room_bytes:
+            return self.layers
+        room = room_bytes - (self._head if start == 0 else 0)
+        stop = bisect_right(self._both, self._both[start] + room, lo=start) - 1
+        return max(start, min(stop, self.layers - 1))
+
+
+def readable(size_bytes: int) -> str:
+    """`404.0 GB`, `92.9 MB`: decimal units and one digit, so that a reader can check the sums."""
+    if abs(size_bytes) < 999_950_000:
+        return f"{size_bytes / 1e6:.1f} MB"
+    return f"{size_bytes / 1e9:.1f} GB"

@@ -1,0 +1,77 @@
+"""The nodes that are here, and how much of their memory a new plan may count on.
+
+A node reports what is free now. That already lacks what our loaded shards hold, and does not yet lack what
+was promised to shards that still load or whose caches are still empty; both are set right here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ringleader.cluster.messages import NodeProfile
+from ringleader.values import NodeId
+
+LOST_NODES_MAX = 16  # remembered for the status page only
+
+
+@dataclass(frozen=True, slots=True)
+class LostNode:
+    profile: NodeProfile
+    reason: str
+    at: float
+
+
+@dataclass(slots=True)
+class _Node:
+    profile: NodeProfile
+    unloaded_bytes: int  # what would be free if this cluster had no shard on the node, as of the last report
+
+
+class NodeTable:
+    """The master itself is always here, and first."""
+
+    def __init__(self, me: NodeProfile) -> None:
+        self.me = me.node
+        self._here: dict[NodeId, _Node] = {me.node: _Node(me, me.memory_free_bytes)}
+        self._lost: dict[NodeId, LostNode] = {}
+
+    def __contains__(self, node: NodeId) -> bool:
+        return node in self._here
+
+    def join(self, profile: NodeProfile, resident_bytes: int) -> None:
+        """A node is here, or (the master) describes itself anew. `resident_bytes` as for `report`."""
+        self._lost.pop(profile.node, None)
+        self._here[profile.node] = _Node(profile, profile.memory_free_bytes + resident_bytes)
+
+    def report(self, node: NodeId, free_bytes: int, resident_bytes: int) -> None:
+        """`resident_bytes` is what the living shards of the node hold at this moment, as far as is known."""
+        profile = replace(self._here[node].profile, memory_free_bytes=free_bytes)
+        self._here[node] = _Node(profile, free_bytes + resident_bytes)
+
+    def lose(self, node: NodeId, reason: str, now: float) -> None:
+        self._lost[node] = LostNode(self._here.pop(node).profile, reason, now)
+        while len(self._lost) > LOST_NODES_MAX:
+            del self._lost[next(iter(self._lost))]
+
+    def name(self, node: NodeId) -> str:
+        """The node's name for people; its id if it never was here."""
+        here = self._here.get(node)
+        lost = self._lost.get(node)
+        return here.profile.name if here else lost.profile.name if lost else str(node)
+
+    def profiles(self) -> list[NodeProfile]:
+        """As last reported, the master first."""
+        return [node.profile for node in self._here.values()]
+
+    def lost(self) -> list[LostNode]:
+        return list(self._lost.values())
+
+    def plannable(self, promised: Iterable[tuple[NodeId, int]]) -> list[NodeProfile]:
+        """The nodes with the memory that a new plan may use: `promised` is what every shard of a living
+        plan was planned with, whether it has taken that memory yet or not."""
+        free = {node: here.unloaded_bytes for node, here in self._here.items()}
+        for node, size in promised:
+            if node in free:
+                free[node] -= size
+        return [replace(here.profile, memory_free_bytes=free[node]) for node, here in self._here.items()]
