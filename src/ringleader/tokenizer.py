@@ -92,11 +92,16 @@ def load_tokenizer(directory: Path) -> Tokenizer:
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise ModelFault(f"the tokenizer in {directory} cannot be read: {error}") from error
     if not getattr(fast, "is_fast", False):
-        raise ModelUnsupported(f"the tokenizer in {directory} ({type(fast).__name__}) has no fast form (tokenizer.json)")
+        raise ModelUnsupported(
+            f"the tokenizer in {directory} ({type(fast).__name__}) has no fast form (tokenizer.json)"
+        )
     text = config.get("text_config", config)
     width = int(text.get("vocab_size") or config.get("vocab_size") or len(fast))
     return Tokenizer(
-        fast, vocab_size=width, eos_ids=_eos_ids(directory, config, fast), chat_template=_template(directory, fast)
+        fast,
+        vocab_size=width,
+        eos_ids=_eos_ids(directory, config, fast),
+        chat_template=_template(directory, fast),
     )
 
 
@@ -117,7 +122,7 @@ def _template(directory: Path, fast: Any) -> str | None:
         found = found.get("tool_use") or found.get("default")
     if found is None and (file := directory / "chat_template.jinja").exists():
         found = file.read_text(encoding="utf-8")
-    return found
+    return None if found is None else str(found)
 
 
 def _json(file: Path) -> dict[str, Any]:

@@ -144,6 +144,28 @@ class ChatRequest:
     top_logprobs: int | None = None
 
 
+# ---------------------------------------------------------------- what the ring must know of a request
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSpec:
+    """What the tail must know of a request. The last `opening_tokens` of the prompt begin the grammar.
+
+    `grammar` is llguidance's own text, empty for none. `followers` False switches forced followers off.
+    """
+
+    sampling: Sampling
+    max_tokens: int
+    prompt_tokens: int
+    opening_tokens: int = 0
+    grammar: str = ""
+    top_logprobs: int | None = None
+    followers: bool = True
+
+
+Finish = Literal["", "stop", "length", "error"]  # how a slot ended; "" while it goes on
+
+
 # ---------------------------------------------------------------- an answer
 
 

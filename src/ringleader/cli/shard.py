@@ -1,0 +1,39 @@
+"""`ringleader shard`: one layer range of one model in a process of its own. Nodes start it; people need not."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ringleader.values import LayerRange
+
+
+def shard(
+    directory: Annotated[Path, typer.Option(help="The model's directory.")],
+    layers: Annotated[str, typer.Option(help="First and last layer, as in 0-14.")],
+    of: Annotated[int, typer.Option(help="How many layers the whole model has.")],
+    plan: Annotated[str, typer.Option(help="The plan's hash, 32 hexadecimal digits.")],
+    listen: Annotated[str, typer.Option(help="host:port, port 0 for any free one.")] = "127.0.0.1:0",
+    kv_tokens: Annotated[int, typer.Option(help="Tokens of all live requests together, at most.")] = 16384,
+) -> None:
+    """Serve one layer range (started by a node; ends when standard input closes)."""
+    from ringleader.shard.process import ShardOptions, run
+
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    found = re.fullmatch(r"(\d+)-(\d+)", layers)
+    if found is None or not re.fullmatch(r"[0-9a-f]{32}", plan):
+        raise typer.BadParameter("--layers is first-last (as in 0-14), --plan has 32 hexadecimal digits")
+    options = ShardOptions(
+        directory=directory,
+        layers=LayerRange(int(found[1]), int(found[2]) + 1),
+        layer_count=of,
+        plan=plan,
+        listen=listen,
+        kv_tokens_max=kv_tokens,
+    )
+    raise typer.Exit(run(options))

@@ -1,0 +1,146 @@
+"""The master's hand on a ring: links its shards, then talks to its head.
+
+Decides nothing: a break is told to the caller, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import grpc
+import grpc.aio
+
+from ringleader.errors import RingLost
+from ringleader.v1 import ring_pb2 as pb
+from ringleader.v1 import ring_pb2_grpc as rpc
+from ringleader.values import Finish, PlanHash, RequestId, SlotSpec, TokenLogprob
+from ringleader.wire import (
+    DIAL_DEADLINE_S,
+    FINISH_FROM_WIRE,
+    PROTOCOL_VERSION,
+    RING_MESSAGE_BYTES_MAX,
+    channel_options,
+    logprobs_from_wire,
+    spec_to_wire,
+)
+
+LINK_DEADLINE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """News of one request: new tokens (perhaps none: a prompt chunk is done) and how far it is."""
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[TokenLogprob, ...]
+    finish: Finish
+    error: str
+    passes: int
+    prompt_done: int
+    frame_bytes: int
+
+
+@dataclass(slots=True)
+class RingClient:
+    """One linked ring, one epoch. `on_tokens(request, tokens)` and `on_break(reason)` are called on the loop."""
+
+    plan: PlanHash
+    epoch: int
+    on_tokens: Callable[[RequestId, Tokens], None]
+    on_break: Callable[[str], None]
+    _channel: grpc.aio.Channel | None = None
+    _call: grpc.aio.StreamStreamCall[pb.HeadOrder, pb.HeadReport] | None = None
+    _reader: asyncio.Task[None] | None = None
+    _orders: asyncio.Queue[pb.HeadOrder] = field(default_factory=lambda: asyncio.Queue(maxsize=4096))
+    _closed: bool = False
+
+    async def open(self, addresses: tuple[str, ...]) -> None:
+        """Link the shards at `addresses` into a ring and open the stream to its head.
+
+        Raises RingLost naming the shard that does not answer or refuses.
+        """
+        plan = bytes.fromhex(self.plan)
+        async with asyncio.timeout(LINK_DEADLINE_S):
+            await asyncio.gather(*(self._link(plan, i, addresses) for i in range(len(addresses))))
+        self._channel = grpc.aio.insecure_channel(addresses[0], options=channel_options(RING_MESSAGE_BYTES_MAX))
+        self._call = rpc.RingStub(self._channel).Serve(self._sent())
+        self._reader = asyncio.create_task(self._read(), name=f"head of {self.plan[:8]}")
+
+    async def _link(self, plan: bytes, index: int, addresses: tuple[str, ...]) -> None:
+        address = addresses[index]
+        following = addresses[(index + 1) % len(addresses)] if len(addresses) > 1 else ""
+        try:
+            async with grpc.aio.insecure_channel(address, options=channel_options(RING_MESSAGE_BYTES_MAX)) as channel:
+                stub = rpc.RingStub(channel)
+                await stub.Hello(
+                    pb.HelloRequest(version=PROTOCOL_VERSION), timeout=DIAL_DEADLINE_S, wait_for_ready=True
+                )
+                request = pb.LinkRequest(
+                    plan=plan, epoch=self.epoch, index=index, shards=len(addresses), next_address=following
+                )
+                await stub.Link(request, timeout=LINK_DEADLINE_S)
+        except grpc.aio.AioRpcError as error:
+            raise RingLost(
+                f"the shard at {address} cannot be linked: {error.details() or error.code().name}"
+            ) from error
+
+    async def _sent(self) -> AsyncIterator[pb.HeadOrder]:
+        while True:
+            yield await self._orders.get()
+
+    def submit(self, request: RequestId, prompt: tuple[int, ...], spec: SlotSpec) -> None:
+        """Hand a request to the head; its tokens come through `on_tokens`. Raises RingLost when it is closed."""
+        self._put(pb.HeadOrder(submit=pb.Submit(request=request, prompt=prompt, spec=spec_to_wire(spec))))
+
+    def cancel(self, request: RequestId) -> None:
+        """Stop a request at its next pass; unknown ones are no error."""
+        if not self._closed:
+            self._put(pb.HeadOrder(cancel=pb.Cancel(request=request)))
+
+    def _put(self, order: pb.HeadOrder) -> None:
+        try:
+            if self._closed:
+                raise RingLost("the ring is closed")
+            self._orders.put_nowait(order)
+        except asyncio.QueueFull as error:
+            raise RingLost("the head does not read its orders") from error
+
+    async def _read(self) -> None:
+        assert self._call is not None
+        reason = "the head closed its stream"
+        try:
+            async for report in self._call:
+                if not report.request:
+                    reason = report.error
+                    break
+                self.on_tokens(RequestId(report.request), _tokens(report))
+        except grpc.aio.AioRpcError as error:
+            reason = f"the head is gone: {error.details() or error.code().name}"
+        if not self._closed:
+            self._closed = True
+            self.on_break(reason)
+
+    async def close(self) -> None:
+        """Hang up; the head cancels what it still had."""
+        self._closed = True
+        if self._reader is not None:
+            self._reader.cancel()
+        if self._call is not None:
+            self._call.cancel()
+        if self._channel is not None:
+            await self._channel.close(None)
+
+
+def _tokens(report: pb.HeadReport) -> Tokens:
+    tokens = tuple(report.tokens)
+    return Tokens(
+        tokens=tokens,
+        logprobs=logprobs_from_wire(tokens, report.logprobs),
+        finish=FINISH_FROM_WIRE[report.finish],
+        error=report.error,
+        passes=report.passes,
+        prompt_done=report.prompt_done,
+        frame_bytes=report.frame_bytes,
+    )

@@ -1,0 +1,77 @@
+"""The stream to the next shard of the ring: frames leave in order; a refusal or a break is told once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import grpc
+import grpc.aio
+
+from ringleader.shard.batcher import Turn
+from ringleader.shard.engine import Activation
+from ringleader.shard.frames import frame
+from ringleader.v1 import ring_pb2 as pb
+from ringleader.v1 import ring_pb2_grpc as rpc
+from ringleader.wire import DIAL_DEADLINE_S, RING_MESSAGE_BYTES_MAX, channel_options
+
+
+class NextLink:
+    """Frames to one next shard, for one epoch. `on_break(reason)` is called at most once."""
+
+    def __init__(self, address: str, plan: bytes, epoch: int, on_break: Callable[[str], None]) -> None:
+        self._address = address
+        self._plan = plan
+        self._epoch = epoch
+        self._on_break: Callable[[str], None] | None = on_break
+        self._channel = grpc.aio.insecure_channel(address, options=channel_options(RING_MESSAGE_BYTES_MAX))
+        self._call = rpc.RingStub(self._channel).Pass()
+        self._step = 0
+        self._reader: asyncio.Task[None] | None = None
+        self.frame_bytes = 0  # of the last frame that carried one sampling segment
+
+    async def open(self) -> None:
+        """Wait until the next shard can be reached. Raises TimeoutError, ConnectionError."""
+        async with asyncio.timeout(DIAL_DEADLINE_S):
+            await self._channel.channel_ready()
+        self._reader = asyncio.create_task(self._read(), name=f"reports of {self._address}")
+
+    async def _read(self) -> None:
+        try:
+            async for report in self._call:
+                self._broke(f"{self._address} refused frame {report.step}: {report.error}")
+            self._broke(f"{self._address} closed the link")
+        except grpc.aio.AioRpcError as error:
+            self._broke(f"{self._address} is gone: {error.details() or error.code().name}")
+
+    def _broke(self, reason: str) -> None:
+        tell, self._on_break = self._on_break, None
+        if tell is not None:
+            tell(reason)
+
+    async def send(self, turn: Turn | None, released: tuple[int, ...], activation: Activation | None) -> None:
+        """Send one frame; a broken link is told through `on_break`, not raised."""
+        self._step += 1
+        message = frame(self._plan, self._epoch, self._step, turn, released, activation)
+        if turn is not None and turn.sample and turn.position:
+            self.frame_bytes = message.ByteSize()
+        await self._write(message)
+
+    async def send_sampled(self, picked: pb.Sampled) -> None:
+        """Send what the tail picked back to the head."""
+        self._step += 1
+        await self._write(pb.Frame(plan=self._plan, epoch=self._epoch, step=self._step, sampled=[picked]))
+
+    async def _write(self, message: pb.Frame) -> None:
+        try:
+            await self._call.write(message)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError, grpc.aio.UsageError) as error:
+            self._broke(f"{self._address} is gone: {error}")
+
+    async def close(self) -> None:
+        """Hang up without telling."""
+        self._on_break = None
+        if self._reader is not None:
+            self._reader.cancel()
+        self._call.cancel()
+        await self._channel.close(None)

@@ -1,0 +1,105 @@
+"""The shard process: loads its range, says on standard output where it listens, serves until its parent is gone.
+
+Standard output carries one JSON object a line for the supervisor: {"progress": 0.4}, then {"ready": {...}} or
+{"failed": "..."}. Standard input is a leash: when it closes, the parent has died and so must this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ringleader.errors import ModelFault
+from ringleader.values import LayerRange
+
+EXIT_MODEL_FAULT = 3  # the model cannot be loaded: trying again will not help
+EXIT_ORPHANED = 4
+
+log = logging.getLogger("ringleader.shard")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardOptions:
+    """What the supervisor says to a shard. `listen` is host:port, port 0 for any free one."""
+
+    directory: Path
+    layers: LayerRange
+    layer_count: int
+    plan: str
+    listen: str
+    kv_tokens_max: int
+
+
+def run(options: ShardOptions) -> int:
+    """Serve until the parent dies or SIGTERM comes; the exit code."""
+    _tie_to_parent()
+    try:
+        import uvloop
+
+        return uvloop.run(_serve(options))
+    except ModelFault as error:
+        _say(failed=str(error))
+        log.error("%s", error)
+        return EXIT_MODEL_FAULT
+
+
+async def _serve(options: ShardOptions) -> int:
+    import grpc.aio
+
+    from ringleader.shard.service import ShardService
+    from ringleader.v1 import ring_pb2_grpc as rpc
+    from ringleader.wire import RING_MESSAGE_BYTES_MAX, channel_options
+
+    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mlx")
+    loop = asyncio.get_running_loop()
+    engine = await loop.run_in_executor(thread, _load, options)
+    service = ShardService(engine, thread, options.plan, options.layers, options.kv_tokens_max)
+    server = grpc.aio.server(options=channel_options(RING_MESSAGE_BYTES_MAX))
+    rpc.add_RingServicer_to_server(service, server)
+    host = options.listen.rpartition(":")[0]
+    port = server.add_insecure_port(options.listen)
+    await server.start()
+    memory = await loop.run_in_executor(thread, engine.memory_bytes)
+    _say(ready={"address": f"{host}:{port}", "memory_bytes": memory, "pid": os.getpid()})
+    await server.wait_for_termination()
+    return 0
+
+
+def _load(options: ShardOptions) -> Any:
+    """On the MLX thread: the range's weights, and the tokenizer on the tail."""
+    from ringleader.shard.engine import Engine
+    from ringleader.shard.loader import load_slice
+    from ringleader.tokenizer import load_tokenizer
+
+    part = load_slice(
+        options.directory, options.layers, options.layer_count, lambda done: _say(progress=round(done, 3))
+    )
+    tokenizer = None
+    if part.tail:
+        tokenizer = load_tokenizer(options.directory)
+        _ = tokenizer.grammar_view  # a second's work; not in the first request
+    return Engine(part, tokenizer)
+
+
+def _say(**line: Any) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def _tie_to_parent() -> None:
+    """No orphan, ever: end when standard input closes, however the parent died."""
+
+    def watch() -> None:
+        while sys.stdin.buffer.read(4096):
+            pass
+        os._exit(EXIT_ORPHANED)
+
+    threading.Thread(target=watch, name="leash", daemon=True).start()

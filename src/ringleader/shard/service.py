@@ -1,0 +1,225 @@
+"""The shard's gRPC face: joins a ring, takes frames from the previous shard, hands its own part on.
+
+Frames of another plan, of another epoch or out of step are refused before anything is looked at.
+All compute runs on the engine's one thread; the event loop never waits for MLX.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, TypeVarTuple
+
+import grpc
+import grpc.aio
+
+from ringleader.shard.batcher import Limits, Turn
+from ringleader.shard.engine import Activation, Engine, FrameRefused
+from ringleader.shard.frames import FRAME_BYTES_MAX, activation_of, sampled, turn_of
+from ringleader.shard.head import Head
+from ringleader.shard.link import NextLink
+from ringleader.shard.sampler import Picked
+from ringleader.v1 import ring_pb2 as pb
+from ringleader.v1 import ring_pb2_grpc as rpc
+from ringleader.values import LayerRange
+from ringleader.wire import PROTOCOL_VERSION
+
+log = logging.getLogger("ringleader.shard")
+
+Context = grpc.aio.ServicerContext[Any, Any]
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
+
+CHUNK_TOKENS_MAX = 512  # a prompt frame; larger ones would hold up answers that run
+REPORTS_MAX = 65_536  # reports that a master may leave unread
+
+
+class ShardService(rpc.RingServicer):
+    """One shard. Nothing is served before `Link` has been called."""
+
+    def __init__(
+        self, engine: Engine, thread: ThreadPoolExecutor, plan: str, layers: LayerRange, kv_tokens_max: int
+    ) -> None:
+        self._engine = engine
+        self._thread = thread
+        self._plan = bytes.fromhex(plan)
+        self._layers = layers
+        self._kv_tokens_max = kv_tokens_max
+        self._epoch = 0
+        self._step = 0
+        self._next: NextLink | None = None
+        self._head: Head | None = None
+        self._driver: asyncio.Task[None] | None = None
+        self._broken = asyncio.Event()  # this epoch's ring is broken; `_reason` says why
+        self._reason = ""
+
+    # ------------------------------------------------------------ who, and the ring's making
+
+    async def Hello(self, request: pb.HelloRequest, context: Context) -> pb.HelloReply:
+        """Version and identity; another protocol version is refused by name."""
+        if request.version != PROTOCOL_VERSION:
+            await context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"this shard speaks protocol {PROTOCOL_VERSION}, the caller {request.version}",
+            )
+        return pb.HelloReply(
+            version=PROTOCOL_VERSION,
+            plan=self._plan,
+            first_layer=self._layers.start,
+            stop_layer=self._layers.stop,
+            slots=self._engine.slots,
+            memory_bytes=await self._on_thread(self._engine.memory_bytes),
+        )
+
+    async def Link(self, request: pb.LinkRequest, context: Context) -> pb.LinkReply:
+        """Forget every slot and join the ring of a newer epoch."""
+        if request.plan != self._plan:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "this shard belongs to another plan")
+        if request.epoch <= self._epoch:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"epoch {self._epoch} is already known")
+        await self._unlink()
+        self._epoch, self._step, self._reason = request.epoch, 0, ""
+        self._broken = asyncio.Event()
+        await self._on_thread(self._engine.reset)
+        if request.shards > 1:
+            link = NextLink(request.next_address, self._plan, request.epoch, self._break)
+            self._next = link
+            try:
+                await link.open()
+            except (TimeoutError, grpc.aio.AioRpcError) as error:
+                await context.abort(
+                    grpc.StatusCode.UNAVAILABLE,
+                    f"the next shard at {request.next_address} does not answer: {error!r}",
+                )
+        if request.index == 0:
+            self._start_head(request.shards)
+        log.info("linked as %d of %d in epoch %d", request.index + 1, request.shards, request.epoch)
+        return pb.LinkReply()
+
+    def _start_head(self, shards: int) -> None:
+        chunk = max(1, min(CHUNK_TOKENS_MAX, FRAME_BYTES_MAX // self._engine.row_bytes))
+        limits = Limits(chunk_tokens=chunk, flight_max=shards, kv_tokens_max=self._kv_tokens_max)
+        link = self._next
+        self._head = Head(limits, self._compute, link.send if link else None, lambda: link.frame_bytes if link else 0)
+        self._driver = asyncio.create_task(self._head.drive(), name="head")
+        self._driver.add_done_callback(self._driver_ended)
+
+    def _driver_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the head's driver failed", exc_info=error)
+            self._break(f"the head failed: {error!r}")
+
+    async def _unlink(self) -> None:
+        if self._driver is not None:
+            self._driver.cancel()
+        if self._next is not None:
+            await self._next.close()
+        self._driver = self._next = self._head = None
+        self._broken.set()
+
+    def _break(self, reason: str) -> None:
+        """This epoch's ring is over: tell the master if we are the head, the previous shard if not."""
+        self._reason = self._reason or reason
+        log.warning("the ring broke: %s", reason)
+        self._broken.set()
+        if self._head is not None:
+            self._head.lost(reason)
+
+    # ------------------------------------------------------------ frames
+
+    async def Pass(self, frames: AsyncIterator[pb.Frame], context: Context) -> AsyncIterator[pb.PassReport]:
+        """Take the previous shard's frames until one must be refused or the ring breaks."""
+        refused: asyncio.Queue[pb.PassReport] = asyncio.Queue(maxsize=1)
+        broken = self._broken
+        reader = asyncio.create_task(self._take(frames, refused), name="frames")
+        breaking = asyncio.create_task(broken.wait(), name="break")
+        reporting = asyncio.create_task(refused.get(), name="refusal")
+        try:
+            done, _ = await asyncio.wait({reader, breaking, reporting}, return_when=asyncio.FIRST_COMPLETED)
+            if reporting in done:
+                yield reporting.result()
+            elif reader in done and (fault := reader.exception()) is not None:
+                log.error("frame %d could not be computed", self._step, exc_info=fault)
+                yield pb.PassReport(step=self._step, error=f"it could not be computed: {fault!r}")
+            elif breaking in done and self._reason:
+                yield pb.PassReport(step=self._step, error=self._reason)
+        finally:
+            for task in (reader, breaking, reporting):
+                task.cancel()
+
+    async def _take(self, frames: AsyncIterator[pb.Frame], refused: asyncio.Queue[pb.PassReport]) -> None:
+        first_epoch = 0
+        try:
+            async for frame in frames:
+                self._check(frame)
+                first_epoch = frame.epoch
+                self._step = frame.step
+                await self._handle(frame)
+        except FrameRefused as error:
+            await refused.put(pb.PassReport(step=frame.step, error=str(error)))
+            return
+        except grpc.aio.AioRpcError as error:
+            log.info("the previous shard's stream ended: %s", error.details())
+        if first_epoch == self._epoch and first_epoch:
+            self._break("the previous shard closed the link")
+
+    def _check(self, frame: pb.Frame) -> None:
+        if frame.plan != self._plan:
+            raise FrameRefused("it belongs to another plan")
+        if frame.epoch != self._epoch:
+            raise FrameRefused(f"it belongs to epoch {frame.epoch}, this ring is in {self._epoch}")
+        if frame.step != self._step + 1:
+            raise FrameRefused(f"step {frame.step} came after {self._step}")
+
+    async def _handle(self, frame: pb.Frame) -> None:
+        if self._head is not None:
+            for each in frame.sampled:
+                self._head.returned(each)
+            return
+        turn, released = turn_of(frame), tuple(frame.released)
+        result = await self._compute(turn, released, None if turn is None else activation_of(frame))
+        link = self._next
+        if link is None:
+            raise FrameRefused("this shard has no next one")
+        if isinstance(result, Picked) and turn is not None:
+            await link.send_sampled(sampled(turn.slot, result))
+        elif not self._engine.is_tail:
+            await link.send(turn, released, result if isinstance(result, Activation) else None)
+
+    async def _compute(
+        self, turn: Turn | None, released: tuple[int, ...], received: Activation | None = None
+    ) -> Activation | Picked | None:
+        return await self._on_thread(self._run, turn, released, received)
+
+    def _run(
+        self, turn: Turn | None, released: tuple[int, ...], received: Activation | None
+    ) -> Activation | Picked | None:
+        self._engine.release(released)
+        return None if turn is None else self._engine.run(turn, received)
+
+    async def _on_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+    # ------------------------------------------------------------ the master
+
+    async def Serve(self, orders: AsyncIterator[pb.HeadOrder], context: Context) -> AsyncIterator[pb.HeadReport]:
+        """The master's stream of requests; its end cancels what it asked for."""
+        head = self._head
+        if head is None:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "this shard is not the head of a linked ring")
+            return
+        reports: asyncio.Queue[pb.HeadReport] = asyncio.Queue(maxsize=REPORTS_MAX)
+        head.serve(reports)
+        reader = asyncio.create_task(self._orders(head, orders), name="orders")
+        try:
+            while True:
+                yield await reports.get()
+        finally:
+            reader.cancel()
+            head.hang_up(reports)
+
+    async def _orders(self, head: Head, orders: AsyncIterator[pb.HeadOrder]) -> None:
+        async for order in orders:
+            head.order(order)
