@@ -23,7 +23,7 @@ class Footprint:
         self._both = tuple(w + k for w, k in zip(self._weights, self._kv, strict=True))
 
     def weights(self, start: int, stop: int) -> int:
-        """Weights of layers `start` to `stop - 1`, with the embedding at the first and the head at the last."""
+        """Weights of layers `start` to `stop - 1`, plus the embedding or the output head."""
         ends = (self._head if start == 0 else 0) + (self._tail if stop == self.layers else 0)
         return self._weights[stop] - self._weights[start] + ends
 
@@ -35,7 +35,7 @@ class Footprint:
         return self.weights(start, stop) + self.kv(start, stop)
 
     def reach(self, start: int, room_bytes: int) -> int:
-        """The furthest `stop` so that layers `start` to `stop - 1` fit into the room; `start` if none does."""
+        """The furthest `stop` so that layers `start` to `stop - 1` fit; `start` if not one does."""
         if start == self.layers or self.total(start, self.layers) <= room_bytes:
             return self.layers
         room = room_bytes - (self._head if start == 0 else 0)

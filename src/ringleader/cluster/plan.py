@@ -97,9 +97,7 @@ def make_plan(costs: ModelCosts, nodes: Sequence[PlanNode], wish: PlanWish, *, s
     if context < 1:
         raise BadRequest(f"context_tokens is {context}; ask for at least 1", param="context_tokens")
     size = Footprint(costs, context)
-    nodes = sorted(
-        nodes, key=lambda node: -node.memory_free_bytes
-    )  # stable: the master stays first among equals
+    nodes = sorted(nodes, key=lambda node: -node.memory_free_bytes)  # stable: the master stays first among equals
     if wish.layers:
         placed, why = _as_written(costs, size, context, nodes, wish.layers)
     elif wish.shards is not None:
@@ -116,9 +114,7 @@ def make_plan(costs: ModelCosts, nodes: Sequence[PlanNode], wish: PlanWish, *, s
 Placed = list[tuple[PlanNode, int, int]]  # node, start, stop; in ring order
 
 
-def _fewest_nodes(
-    costs: ModelCosts, size: Footprint, context: int, nodes: Sequence[PlanNode]
-) -> tuple[Placed, str]:
+def _fewest_nodes(costs: ModelCosts, size: Footprint, context: int, nodes: Sequence[PlanNode]) -> tuple[Placed, str]:
     """The roomiest k nodes for the least k: if any k nodes can hold the model, the roomiest k can."""
     needed = f"{readable(size.total(0, size.layers))} with {context} tokens of context"
     for count in range(1, min(len(nodes), size.layers, STAGES_MAX) + 1):
@@ -188,25 +184,19 @@ def _as_written(
 ) -> tuple[Placed, str]:
     """The operator's own ranges, every one checked."""
     if len(layers) > STAGES_MAX:
-        raise BadRequest(
-            f"layers has {len(layers)} ranges; at most {STAGES_MAX} shards make a ring", param="layers"
-        )
+        raise BadRequest(f"layers has {len(layers)} ranges; at most {STAGES_MAX} shards make a ring", param="layers")
     placed: Placed = []
     at = 0
     for name, start, stop in layers:
         range_ = f"{name}={start}-{stop - 1}"
         if start >= stop or start < 0:
-            raise BadRequest(
-                f"layers: {range_} is empty; write first-last, as in {name}=0-14", param="layers"
-            )
+            raise BadRequest(f"layers: {range_} is empty; write first-last, as in {name}=0-14", param="layers")
         if start > at:
-            raise BadRequest(
-                f"layers: gap before {range_}: nobody holds {LayerRange(at, start)}", param="layers"
-            )
+            raise BadRequest(f"layers: gap before {range_}: nobody holds {LayerRange(at, start)}", param="layers")
         if start < at:
             raise BadRequest(
-                f"layers: overlap at {range_}: the ranges before it end at layer {at - 1}, so it must start at "
-                f"{at}; write them in ring order",
+                f"layers: overlap at {range_}: the ranges before it end at layer {at - 1}, so it must start "
+                f"at {at}; write them in ring order",
                 param="layers",
             )
         if stop > size.layers:
@@ -217,9 +207,7 @@ def _as_written(
         placed.append((_named(name, nodes), start, stop))
         at = stop
     if at < size.layers:
-        raise BadRequest(
-            f"layers: nobody holds {LayerRange(at, size.layers)} of {costs.model}", param="layers"
-        )
+        raise BadRequest(f"layers: nobody holds {LayerRange(at, size.layers)} of {costs.model}", param="layers")
     _check_rooms(costs, size, context, nodes, placed)
     return placed, "layers as asked"
 
@@ -227,20 +215,14 @@ def _as_written(
 def _named(name: str, nodes: Sequence[PlanNode]) -> PlanNode:
     found = [node for node in nodes if node.name == name]
     if len(found) > 1:
-        raise BadRequest(
-            f"layers: {len(found)} nodes are called {name!r}; give each its own name", param="layers"
-        )
+        raise BadRequest(f"layers: {len(found)} nodes are called {name!r}; give each its own name", param="layers")
     if not found:
         known = ", ".join(sorted(node.name for node in nodes)) or "none"
-        raise BadRequest(
-            f"layers names node {name!r}, which is not here; the nodes are: {known}", param="layers"
-        )
+        raise BadRequest(f"layers names node {name!r}, which is not here; the nodes are: {known}", param="layers")
     return found[0]
 
 
-def _check_rooms(
-    costs: ModelCosts, size: Footprint, context: int, nodes: Sequence[PlanNode], placed: Placed
-) -> None:
+def _check_rooms(costs: ModelCosts, size: Footprint, context: int, nodes: Sequence[PlanNode], placed: Placed) -> None:
     for node in nodes:
         load = sum(size.total(start, stop) for holder, start, stop in placed if holder.node == node.node)
         if load > _room(node):
@@ -263,16 +245,10 @@ def _room(node: PlanNode) -> int:
     return max(0, node.memory_free_bytes - NODE_RESERVE_BYTES)
 
 
-def _does_not_fit(
-    costs: ModelCosts, size: Footprint, context: int, nodes: Sequence[PlanNode]
-) -> ModelDoesNotFit:
+def _does_not_fit(costs: ModelCosts, size: Footprint, context: int, nodes: Sequence[PlanNode]) -> ModelDoesNotFit:
     needed = size.total(0, size.layers)
     free = sum(_room(node) for node in nodes)
-    short = (
-        f": short by {readable(needed - free)}"
-        if needed > free
-        else ", but no cut between whole layers fits it"
-    )
+    short = f": short by {readable(needed - free)}" if needed > free else ", but no cut between whole layers fits it"
     return ModelDoesNotFit(
         f"{costs.model} does not fit: it needs {readable(needed)} with {context} tokens of context, "
         f"the cluster has {readable(free)} free{short}. {_free(nodes)}. "

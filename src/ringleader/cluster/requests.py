@@ -1,4 +1,4 @@
-"""The table of accepted requests. Laws: each one ends exactly once, by its deadline, and the table is bounded.
+"""The table of accepted requests. Laws: each ends exactly once, by its deadline; the table is bounded.
 
     accepted -> waiting (no ring serves the model yet) -> running (at a head) -> ended: out of the table
 
@@ -46,9 +46,7 @@ class RequestTable:
     def accept(self, event: RequestArrived, now: float) -> RingleaderError | None:
         """Take the request in as waiting, or return why not. Its id must not be in the table."""
         if len(self._live) >= QUEUE_MAX:
-            return Busy(
-                f"{QUEUE_MAX} requests are waiting or running, the most that are taken; try again in a few seconds"
-            )
+            return Busy(f"{QUEUE_MAX} requests wait or run, the most that are taken; try again in a few seconds")
         if not now < event.deadline:
             return DeadlinePassed(f"request {event.request} arrived after its deadline; allow it more time")
         self._live[event.request] = Request(event.request, event.costs, event.wish, event.deadline, now)
@@ -77,7 +75,5 @@ def overdue_error(request: Request, now: float) -> DeadlinePassed:
     """What an overdue request is told: where its time went."""
     spent = f"request {request.request} reached its deadline after {now - request.arrived:.0f} s"
     if request.plan is None:
-        return DeadlinePassed(
-            f"{spent}, waiting for {request.model} to be ready; load it first or allow more time"
-        )
+        return DeadlinePassed(f"{spent}, waiting for {request.model} to be ready; load it first or allow more time")
     return DeadlinePassed(f"{spent}, while it was being answered; ask for fewer tokens or allow more time")

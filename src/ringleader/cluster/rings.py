@@ -1,0 +1,238 @@
+"""The life of a ring: one plan, its shards, and what they are told. A ring knows no requests and makes no plans.
+
+Laws: an epoch never comes twice; a shard is started only when it is dead; what is heard of another epoch, or
+of a shard that is not in a state to say it, changes nothing. The table is `MOVES`; the limits are under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ringleader.cluster.messages import (
+    CloseRing,
+    Effect,
+    LinkRing,
+    RingBroke,
+    RingLinked,
+    ShardBecameReady,
+    ShardDied,
+    ShardMadeProgress,
+    StartShard,
+    StopShard,
+    Tell,
+)
+from ringleader.cluster.plan import Plan, Stage
+from ringleader.values import NodeId
+
+RingState = Literal["planned", "loading", "linking", "serving", "broken", "failed"]
+ShardState = Literal["loading", "ready", "stopping", "dead"]
+
+#    from        what happens                                      to
+MOVES: dict[RingState, frozenset[RingState]] = {
+    "planned": frozenset({"loading"}),  # every shard is started
+    "loading": frozenset({"linking", "broken", "failed"}),  # the last is ready | one died or is stuck
+    "linking": frozenset({"serving", "broken", "failed"}),  # linked | broke, died, or took too long
+    "serving": frozenset({"broken", "failed"}),  # broke or died
+    "broken": frozenset({"loading"}),  # backoff is over: the dead shards are started, the others kept
+    "failed": frozenset(),  # FAILURES_MAX in a row: every shard is stopped, the plan is done with
+}
+
+BACKOFF_FIRST_S = 0.5  # a shard that died by chance is back before a client has given up
+BACKOFF_MAX_S = 30.0
+FAILURES_MAX = 5  # in a row; what fails five times fails for a reason that a sixth try does not mend
+HEALTHY_AFTER_S = 60.0  # of serving: then the failures before are forgotten
+LOAD_STALL_S = 120.0  # without progress: a disk may sleep, a network file may be slow to open, but not for longer
+LOAD_DEADLINE_S = 600.0  # for a shard of ordinary size, however it progresses
+LOAD_BYTES_PER_S_MIN = 100_000_000  # a big shard gets as long as this rate needs: the slowest disk worth using
+LINK_DEADLINE_S = 30.0  # each shard dials one other; seconds at most
+STOP_DEADLINE_S = 15.0  # after which a shard that was told to stop is taken for dead
+
+
+@dataclass(slots=True)
+class Shard:
+    """A shard as the master knows it. `moved` is when it was started, stopped, or last made progress."""
+
+    index: int
+    stage: Stage
+    state: ShardState = "dead"
+    started: float = 0.0
+    moved: float = 0.0
+    progress: float = 0.0
+    address: str = ""
+    pid: int = 0
+    memory_bytes: int = 0
+
+    @property
+    def alive(self) -> bool:
+        return self.state != "dead"
+
+    @property
+    def resident_bytes(self) -> int:
+        """What it holds of its node's memory now, as far as is known."""
+        if not self.alive:
+            return 0
+        return max(self.memory_bytes, int(self.stage.weight_bytes * self.progress))
+
+    def stuck(self, now: float) -> str | None:
+        """Why it must be taken for stuck while loading; None if all is well."""
+        allowed = max(LOAD_DEADLINE_S, self.stage.weight_bytes / LOAD_BYTES_PER_S_MIN)
+        if self.state != "loading":
+            return None
+        if now - self.moved >= LOAD_STALL_S:
+            return f"made no progress for {now - self.moved:.0f} s, at {self.progress:.0%} of its weights"
+        if now - self.started >= allowed:
+            return f"was not ready after {now - self.started:.0f} s, at {self.progress:.0%} of its weights"
+        return None
+
+
+class Ring:
+    """Each method hears one thing and returns the orders that follow. `reason` is why it last broke."""
+
+    def __init__(self, plan: Plan, names: Mapping[NodeId, str], now: float) -> None:
+        self.plan = plan
+        self.state: RingState = "planned"
+        self.since = now
+        self.epoch = 0
+        self.failures = 0
+        self.retry_at = now
+        self.reason = ""
+        self.shards = [Shard(index, stage) for index, stage in enumerate(plan.stages)]
+        self._names = dict(names)
+
+    def start(self, now: float) -> list[Effect]:
+        """Bring up every shard that is dead; link at once if none is."""
+        self._enter("loading", now)
+        orders: list[Effect] = []
+        for shard in self.shards:
+            if not shard.alive:
+                shard.state, shard.started, shard.moved = "loading", now, now
+                shard.progress, shard.address, shard.pid, shard.memory_bytes = 0.0, "", 0, 0
+                orders.append(StartShard(shard.stage.node, self.plan, shard.index))
+        return orders + self._link_if_ready(now)
+
+    def shard_ready(self, event: ShardBecameReady, now: float) -> list[Effect]:
+        shard = self._shard(event.index)
+        if shard is None or shard.state != "loading":
+            return []
+        shard.state, shard.moved, shard.progress = "ready", now, 1.0
+        shard.address, shard.pid, shard.memory_bytes = event.address, event.pid, event.memory_bytes
+        return self._link_if_ready(now) if self.state == "loading" else []
+
+    def shard_progress(self, event: ShardMadeProgress, now: float) -> None:
+        shard = self._shard(event.index)
+        if shard is not None and shard.state == "loading" and shard.progress < event.fraction <= 1.0:
+            shard.progress, shard.moved = event.fraction, now
+
+    def shard_died(self, event: ShardDied, now: float) -> list[Effect]:
+        shard = self._shard(event.index)
+        if shard is None or not shard.alive:
+            return []
+        expected = shard.state == "stopping"
+        _bury(shard)
+        if expected or self.state not in ("loading", "linking", "serving"):
+            return []  # no news, or part of the fall that the ring is in already
+        return self._break(f"{self._describe(shard)} died: {event.reason}", now)
+
+    def linked(self, event: RingLinked, now: float) -> list[Effect]:
+        if self.state != "linking" or event.epoch != self.epoch:
+            return []
+        self._enter("serving", now)
+        return [self._tell(f"serves ({self.describe_stages()}), epoch {self.epoch}")]
+
+    def broke(self, event: RingBroke, now: float) -> list[Effect]:
+        if self.state not in ("linking", "serving") or event.epoch != self.epoch:
+            return []
+        return self._break(event.reason, now)
+
+    def tick(self, now: float) -> list[Effect]:
+        """Look at the deadlines and the backoff."""
+        for shard in self.shards:
+            if shard.state == "stopping" and now - shard.moved >= STOP_DEADLINE_S:
+                _bury(shard)
+        if self.state == "loading":
+            return self._stop_stuck(now)
+        if self.state == "linking" and now - self.since >= LINK_DEADLINE_S:
+            return self._break(f"its shards did not link within {LINK_DEADLINE_S:.0f} s", now)
+        leaving = any(shard.state == "stopping" for shard in self.shards)
+        if self.state == "broken" and now >= self.retry_at and not leaving:
+            return self.start(now)
+        return []
+
+    def stop(self, now: float, *, lost: NodeId | None = None) -> list[Effect]:
+        """Stop every shard and close the ring, which is of no use any more. Shards of the `lost` node are
+        dead already."""
+        orders: list[Effect] = [CloseRing(self.plan.hash)] if self.state in ("linking", "serving") else []
+        for shard in self.shards:
+            if shard.stage.node == lost:
+                _bury(shard)
+            elif shard.state in ("loading", "ready"):
+                orders.append(self._stop(shard, now))
+        return orders
+
+    def describe_stages(self) -> str:
+        """`mac-studio 0-74, mac-mini 75-93`."""
+        return ", ".join(f"{self.name(s.stage.node)} {s.stage.layers}" for s in self.shards)
+
+    def name(self, node: NodeId) -> str:
+        """The node's name for people, as of when the plan was made."""
+        return self._names.get(node, str(node))
+
+    def _link_if_ready(self, now: float) -> list[Effect]:
+        if any(shard.state != "ready" for shard in self.shards):
+            return []
+        self._enter("linking", now)
+        self.epoch += 1
+        return [LinkRing(self.plan.hash, self.epoch, tuple(shard.address for shard in self.shards))]
+
+    def _stop_stuck(self, now: float) -> list[Effect]:
+        found = [(shard, why) for shard in self.shards if (why := shard.stuck(now)) is not None]
+        if not found:
+            return []
+        orders: list[Effect] = [self._stop(shard, now) for shard, _ in found]
+        return orders + self._break("; ".join(f"{self._describe(shard)} {why}" for shard, why in found), now)
+
+    def _break(self, reason: str, now: float) -> list[Effect]:
+        if self.state == "serving" and now - self.since >= HEALTHY_AFTER_S:
+            self.failures = 0
+        self.failures += 1
+        self.reason = reason
+        if self.failures >= FAILURES_MAX:
+            orders = self.stop(now)
+            self._enter("failed", now)
+            return [
+                *orders,
+                self._tell(f"given up after {self.failures} failures in a row; the last: {reason}"),
+            ]
+        orders = [CloseRing(self.plan.hash)] if self.state in ("linking", "serving") else []
+        wait_s = backoff_s(self.failures)
+        self.retry_at = now + wait_s
+        self._enter("broken", now)
+        return [*orders, self._tell(f"broke: {reason}; next try in {wait_s:.1f} s")]
+
+    def _stop(self, shard: Shard, now: float) -> StopShard:
+        shard.state, shard.moved = "stopping", now
+        return StopShard(shard.stage.node, self.plan.hash, shard.index)
+
+    def _enter(self, state: RingState, now: float) -> None:
+        assert state in MOVES[self.state], f"{self.state} -> {state}"
+        self.state, self.since = state, now
+
+    def _shard(self, index: int) -> Shard | None:
+        return self.shards[index] if 0 <= index < len(self.shards) else None
+
+    def _describe(self, shard: Shard) -> str:
+        return f"the shard with layers {shard.stage.layers} on {self.name(shard.stage.node)}"
+
+    def _tell(self, text: str) -> Tell:
+        return Tell(f"ring {self.plan.model} {text}", self.plan.model)
+
+
+def backoff_s(failures: int) -> float:
+    """How long to wait after so many failures in a row (1 or more)."""
+    return float(min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(failures - 1, 16)))
+
+
+def _bury(shard: Shard) -> None:
+    shard.state, shard.address, shard.pid, shard.memory_bytes, shard.progress = "dead", "", 0, 0, 0.0
