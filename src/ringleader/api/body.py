@@ -1,0 +1,108 @@
+"""A request's body to a JSON object: bounded in size, time and depth, always valid Unicode, always finite numbers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from typing import NoReturn
+
+from aiohttp import web
+
+from ringleader.errors import BadRequest
+from ringleader.values import Json
+
+BODY_BYTES_MAX = (
+    32 * 2**20
+)  # about eight million tokens: more than any context, and what one host can parse in a second
+BODY_TIMEOUT_S = 60.0
+DEPTH_MAX = 128  # a schema nests two levels for each property level; past this recursive readers would overflow
+
+# One escape of a JSON string at a time, so that an escaped backslash never pairs with what follows it.
+_PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE = re.compile(rf"\\(?:{_PAIR}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{{2}})|.)", re.DOTALL)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+async def read_object(request: web.Request) -> dict[str, Json]:
+    """The body of `request` as a JSON object.
+
+    Raises:
+        BadRequest: it is not one.
+        web.HTTPException: it is too large (413) or too slow (408).
+    """
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            raw = await request.read()
+    except TimeoutError as error:
+        raise web.HTTPRequestTimeout(reason=f"the body did not arrive within {BODY_TIMEOUT_S:.0f} s") from error
+    except web.RequestPayloadError as error:
+        raise BadRequest(f"The request body could not be read: {error}", code="invalid_body") from error
+    return parse_object(raw)
+
+
+def parse_object(raw: bytes) -> dict[str, Json]:
+    """`raw` as a JSON object. A lone surrogate (half an emoji, cut by a careless client) becomes U+FFFD.
+
+    Raises:
+        BadRequest: not UTF-8, not JSON, not an object, NaN or infinite numbers, nested too deep.
+    """
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _unparsable(f"it is not UTF-8 at byte {error.start}") from error
+    if _SURROGATE.search(text):
+        text = _ESCAPE.sub(lambda found: r"\ufffd" if found["lone"] else found[0], text)
+    try:
+        body = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    except RecursionError as error:
+        raise _unparsable("it is nested too deep") from error
+    except ValueError as error:
+        raise _unparsable(str(error)) from error
+    if not isinstance(body, dict):
+        raise BadRequest(f"The request body must be a JSON object, but is {json_type(body)}.", code="invalid_type")
+    if _deeper_than(body, DEPTH_MAX):
+        raise _unparsable(f"it is nested deeper than {DEPTH_MAX} levels")
+    return body
+
+
+def json_type(value: Json) -> str:
+    """What JSON calls the type of `value`, with its article."""
+    names = {
+        str: "a string",
+        bool: "a boolean",
+        int: "an integer",
+        float: "a number",
+        list: "an array",
+        dict: "an object",
+    }
+    return names.get(type(value), "null")
+
+
+def _unparsable(why: str) -> BadRequest:
+    return BadRequest(f"We could not parse the JSON body of your request: {why}.", code="invalid_json")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:32]} is too large")
+    return number
+
+
+def _deeper_than(body: Json, levels: int) -> bool:
+    """Level by level, not recursively: the point is to survive what a recursion would not."""
+    level = [body]
+    for _ in range(levels):
+        below: list[Json] = []
+        for value in level:
+            below.extend(value.values() if isinstance(value, dict) else value)
+        level = [value for value in below if isinstance(value, dict | list)]
+        if not level:
+            return False
+    return True

@@ -1,0 +1,80 @@
+"""What the API needs of a node, as Protocols: the API knows no node, the node plugs itself in.
+
+Nothing here does anything; `/v1/cluster`'s JSON is drawn at `ClusterView.cluster`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ringleader.values import Answer, ChatRequest, Json, ModelId
+
+
+class Answerer(Protocol):
+    """Takes requests in: on the master, or on an ingress that hands them to the master."""
+
+    async def answer(self, request: ChatRequest) -> Answer:
+        """Accept `request` and return its answer, whose deltas may still be far away.
+
+        The API closes `answer.deltas` exactly once, whatever happens, from the task that iterated them.
+
+        Raises:
+            CallerFault, PeerFault, ModelFault: nothing was scheduled, nothing is streamed.
+        """
+        ...
+
+    def token_bytes(self, model: ModelId, token: int) -> bytes:
+        """The bytes of one token of `model`, perhaps a part of a character. Called for logprobs only.
+
+        Never waits: the tokenizer of a model whose answer is being read is in memory.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """One line of `/v1/models`. `created` in Unix seconds; `context_max` in tokens where it is known."""
+
+    id: ModelId
+    created: int
+    loaded: bool
+    context_max: int | None = None
+
+
+class ModelShelf(Protocol):
+    """The models that a request may name."""
+
+    async def cards(self) -> list[ModelCard]:
+        """All of them, loaded or only stored, each id once."""
+        ...
+
+
+class ClusterView(Protocol):
+    """What the node believes of the cluster, ready for JSON."""
+
+    def cluster(self) -> dict[str, Json]:
+        """The body of `/v1/cluster`. Readers take a missing key as unknown, so a node may leave some out.
+
+        ```
+        {"name": str, "version": str, "master": node id | null, "uptime_s": number,
+         "nodes": [{"id": str, "name": str, "chip": str, "memory_total_bytes": int,
+                    "memory_free_bytes": int, "state": "ok" | any other word, "is_master": bool}],
+         "rings": [{"model": str, "plan": str, "state": "loading" | "ready" | any other word,
+                    "epoch": int, "why": str | null,            # why it is in that state, for people
+                    "context_tokens": int | null,
+                    "stages": [{"node": node id, "name": node name, "first_layer": int,
+                                "last_layer": int,              # both inclusive
+                                "state": str, "progress": number 0..1 | null,
+                                "pid": int | null, "memory_bytes": int | null}],   # in ring order
+                    "running": int, "waiting": int, "tokens_per_s": number | null,
+                    "passes_per_token": number | null, "served_requests": int, "served_tokens": int}],
+         "queue": {"waiting": int, "running": int, "max": int},
+         "events": [{"at": Unix seconds, "text": str}]}         # the newest last, a few dozen at most
+        ```
+        """
+        ...
+
+    def health(self) -> dict[str, Json]:
+        """The body of `/health`. Its "status" is "ok", or a word that says why not (then HTTP 503)."""
+        ...

@@ -1,0 +1,113 @@
+"""An answer's deltas, read ahead by one task that also closes them, however the handler ends.
+
+Why a task: waiting with a timeout on the iterator itself would cancel it, and iterating from several tasks
+breaks any task group or timeout inside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from types import TracebackType
+
+from ringleader.errors import OurFault
+from ringleader.values import Delta
+
+log = logging.getLogger(__name__)
+
+AHEAD_MAX = 4  # deltas read but not yet written: enough to never starve the socket, too few to matter when wasted
+CLOSE_TIMEOUT_S = 5.0  # a cancel goes round a ring in milliseconds; past this the node is ill and says so itself
+
+
+class Closers:
+    """The closings under way. The app owns it and waits for them when it stops."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add(self, task: asyncio.Task[None]) -> None:
+        """Hold `task` until it is done."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def wait(self) -> None:
+        """Until all that are under way are done; each has its own deadline."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+
+class DeltaFeed:
+    """Use as an async context manager; leaving it closes the deltas at once, even under cancellation."""
+
+    def __init__(self, deltas: AsyncIterator[Delta], closers: Closers) -> None:
+        self._deltas = deltas
+        self._closers = closers
+        self._queue: asyncio.Queue[Delta | Exception] = asyncio.Queue(AHEAD_MAX)
+        self._reader: asyncio.Task[None] | None = None
+        self._leaving = False
+        self._closed = False
+
+    async def __aenter__(self) -> DeltaFeed:
+        self._reader = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        closing = asyncio.create_task(self._shut())
+        self._closers.add(closing)
+        await asyncio.shield(closing)
+
+    async def next(self, silence_s: float | None = None) -> Delta | None:
+        """The next delta, or None after `silence_s` seconds without one.
+
+        Raises:
+            RingleaderError: whatever the deltas raised; `OurFault` when they ended before `Finished`.
+        """
+        try:
+            async with asyncio.timeout(silence_s):
+                item = await self._queue.get()
+        except TimeoutError:
+            return None
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    async def _read(self) -> None:
+        try:
+            async for delta in self._deltas:
+                await self._queue.put(delta)
+            await self._queue.put(OurFault("the answer ended without saying why"))
+        except Exception as error:  # noqa: BLE001 - a task's root: the error goes to the handler, which raises it
+            if (
+                not self._leaving
+            ):  # an error of the cancel itself has no reader, and a full queue would hold it for ever
+                await self._queue.put(error)
+        finally:
+            await self._close()
+
+    async def _shut(self) -> None:
+        assert self._reader is not None
+        self._leaving = True
+        self._reader.cancel()
+        _, late = await asyncio.wait({self._reader}, timeout=2 * CLOSE_TIMEOUT_S)
+        if late:
+            log.warning("an answer did not stop when it was cancelled; its request may still hold a slot")
+            return
+        await self._close()  # does nothing unless the reader was cancelled before its first step
+
+    async def _close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        close = getattr(self._deltas, "aclose", None)
+        if close is None:
+            return
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await close()
+        except TimeoutError:
+            log.warning("an answer did not close within %s s; its request may still hold a slot", CLOSE_TIMEOUT_S)
+        except Exception:
+            log.exception("closing an answer failed")

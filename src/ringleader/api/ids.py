@@ -1,0 +1,14 @@
+"""Names for answers, calls and requests: unguessable, so that no two conversations ever share one."""
+
+from __future__ import annotations
+
+import secrets
+import string
+
+ALPHABET = string.ascii_letters + string.digits  # some chat templates take nothing else in a call's id
+LENGTH = 24
+
+
+def new_id(prefix: str) -> str:
+    """`prefix` and 24 random letters and digits."""
+    return prefix + "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))

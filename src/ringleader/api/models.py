@@ -1,0 +1,41 @@
+"""`GET /v1/models` and `GET /v1/models/{id}`; ids may hold slashes."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from ringleader.api.contracts import ModelCard, ModelShelf
+from ringleader.errors import UnknownModel
+from ringleader.values import Json
+
+
+class Models:
+    """The two handlers."""
+
+    def __init__(self, shelf: ModelShelf) -> None:
+        self._shelf = shelf
+
+    async def list(self, request: web.Request) -> web.Response:
+        """All models, the loaded ones first: clients that pick one take the first."""
+        cards = sorted(await self._shelf.cards(), key=lambda card: (not card.loaded, card.id))
+        return web.json_response({"object": "list", "data": [model_body(card) for card in cards]})
+
+    async def one(self, request: web.Request) -> web.Response:
+        """One model by its id."""
+        asked = request.match_info["id"]
+        for card in await self._shelf.cards():
+            if card.id == asked:
+                return web.json_response(model_body(card))
+        raise UnknownModel(f"The model {asked!r} does not exist here. GET /v1/models lists those that do.")
+
+
+def model_body(card: ModelCard) -> dict[str, Json]:
+    """OpenAI's model object, and what we know beyond it."""
+    return {
+        "id": card.id,
+        "object": "model",
+        "created": card.created,
+        "owned_by": "ringleader",
+        "loaded": card.loaded,
+        "context_max": card.context_max,
+    }
