@@ -163,6 +163,8 @@ class StartShard:
 
 @dataclass(frozen=True, slots=True)
 class StopShard:
+    """End the shard's process. Answered by ShardDied when it has ended: until then its memory is not free."""
+
     node: NodeId
     plan: PlanHash
     index: int

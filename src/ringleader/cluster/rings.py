@@ -197,6 +197,7 @@ class Ring:
         if self.state == "serving" and now - self.since >= HEALTHY_AFTER_S:
             self.failures = 0
         self.failures += 1
+        reason = reason.rstrip(". ")
         self.reason = reason
         if self.failures >= FAILURES_MAX:
             orders = self.stop(now)

@@ -77,7 +77,7 @@ class Rollout:
     def node_gone(self, ring: Ring, node: NodeId, why: str, now: float) -> None:
         """The ring is dropped because `node` left."""
         layers = " and ".join(str(stage.layers) for stage in ring.plan.stages if stage.node == node)
-        self.reason = f"node {ring.name(node)} is gone with layers {layers} of {self.model} ({why})"
+        self.reason = f"node {ring.name(node)} is gone with layers {layers} of {self.model} ({why.rstrip('. ')})"
         self.try_soon(now)
 
     def loss(self) -> RingLost:

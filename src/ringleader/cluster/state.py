@@ -19,6 +19,8 @@ from ringleader.cluster.snapshot import ClusterSnapshot, TellRow, take_snapshot
 from ringleader.errors import BadRequest, CallerFault, ModelFault, RingleaderError
 from ringleader.values import ModelId, NodeId, PlanHash
 
+_RingEvent = m.ShardBecameReady | m.ShardMadeProgress | m.ShardDied | m.RingLinked | m.RingBroke
+
 TELLS_MAX = 50  # lines kept for the status page: about two screens
 
 
@@ -127,10 +129,10 @@ class ClusterState:
         self._rollout(event.costs.model)  # `_settle` does the rest
         return []
 
-    def _ring_event(self, event: m.Event, now: float) -> list[m.Effect]:
+    def _ring_event(self, event: _RingEvent, now: float) -> list[m.Effect]:
         if isinstance(event, m.ShardDied):
             self._leaving.pop((event.plan, event.index), None)
-        ring = self._ring_of(event)
+        ring = self._ring_of(event.plan)
         if ring is None:
             return []
         match event:
@@ -145,8 +147,6 @@ class ClusterState:
                 return ring.linked(event, now)
             case m.RingBroke():
                 return ring.broke(event, now)
-            case _:
-                return []
 
     def _ticked(self, now: float) -> list[m.Effect]:
         effects: list[m.Effect] = []
@@ -226,8 +226,7 @@ class ClusterState:
     def _rollout(self, model: ModelId) -> Rollout:
         return self._rollouts.setdefault(model, Rollout(model))
 
-    def _ring_of(self, event: m.Event) -> Ring | None:
-        plan = getattr(event, "plan", None)
+    def _ring_of(self, plan: PlanHash) -> Ring | None:
         rings = (rollout.ring for rollout in self._rollouts.values())
         return next((ring for ring in rings if ring is not None and ring.plan.hash == plan), None)
 
