@@ -165,7 +165,8 @@ async def test_logprobs_have_openais_shape() -> None:
         async with sdk(ScriptedNode([text, Finished("stop", USAGE)])) as client:
             if stream:
                 parts = await client.chat.completions.create(**ASK, logprobs=True, top_logprobs=2, stream=True)
-                found = [chunk.choices[0].logprobs async for chunk in parts if chunk.choices[0].logprobs][0]
+                choices = [chunk.choices[0] async for chunk in parts]
+                found = next(choice.logprobs for choice in choices if choice.logprobs)
             else:
                 answer = await client.chat.completions.create(**ASK, logprobs=True, top_logprobs=2)
                 found = answer.choices[0].logprobs

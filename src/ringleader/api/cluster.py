@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from ringleader import __version__
+import ringleader
 from ringleader.api.contracts import ClusterView
 
 WELCOME = "Ringleader {version}. Point an OpenAI client at {origin}/v1 (any key will do, unless one was set).\n"
@@ -27,4 +27,4 @@ class Cluster:
 
     async def welcome(self, request: web.Request) -> web.Response:
         """One line for whoever opens the address in a browser."""
-        return web.Response(text=WELCOME.format(version=__version__, origin=request.url.origin()))
+        return web.Response(text=WELCOME.format(version=ringleader.__version__, origin=request.url.origin()))

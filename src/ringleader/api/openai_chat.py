@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from ringleader import __version__
+import ringleader
 from ringleader.api.body import read_object
 from ringleader.api.contracts import Answerer
 from ringleader.api.feed import Closers, DeltaFeed
@@ -20,7 +20,7 @@ from ringleader.api.openai_read import ChatAsked, read_chat
 from ringleader.api.sse import ClientGone, EventStream
 from ringleader.values import Answer, Finished
 
-FINGERPRINT = f"fp_ringleader_{__version__}"
+FINGERPRINT = f"fp_ringleader_{ringleader.__version__}"
 WARNINGS_MAX = 8
 WARNING_CHARS_MAX = 400  # eight of them stay under the header limits of common clients
 
