@@ -1,0 +1,153 @@
+"""From a checked request to what is scheduled: prompt ids, opening, grammar. The whole of "text in", in order."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ringleader.errors import BadRequest, ContextTooLong
+from ringleader.language.dialects.dialect import Dialect
+from ringleader.language.dialects.json_tags import json_tags
+from ringleader.language.grammar import build
+from ringleader.language.opening import forced_opening
+from ringleader.language.schema import check_tools
+from ringleader.language.stream import StreamParser
+from ringleader.language.template import render
+from ringleader.language.tool_choice import ToolChoice, normalise
+from ringleader.tokenizer import Tokenizer
+from ringleader.values import ChatRequest, Message, Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """How one model reads and writes: made once when it is loaded, shared by its requests."""
+
+    tokenizer: Tokenizer
+    dialect: Dialect
+    context_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A request as the ring sees it. `ids` ends with `opening`, the begin of a forced call (() if none).
+
+    `grammar` constrains the answer from the opening's first id on: the tail's matcher consumes the opening
+    and then what is sampled. `thinking_open` says that the prompt ends inside the model's reasoning.
+    """
+
+    ids: tuple[int, ...]
+    opening: tuple[int, ...]
+    grammar: str | None
+    choice: ToolChoice
+    warnings: tuple[str, ...]
+    thinking_open: bool
+
+
+def voice(tokenizer: Tokenizer, context_max: int) -> Voice:
+    """The voice of a model with this tokenizer and a context of so many tokens."""
+    return Voice(tokenizer, json_tags(tokenizer), context_max)
+
+
+def compose(voice: Voice, request: ChatRequest, today: datetime.date | None = None) -> Prompt:
+    """Everything that is known before the first pass.
+
+    Takes milliseconds, and up to a second for very large schemas: call it off the event loop.
+
+    Raises:
+        BadRequest: the choice, the history, a schema or the template says no; names the field.
+        ContextTooLong: the prompt and `max_tokens` (or one token) do not fit the context.
+    """
+    tokenizer = voice.tokenizer
+    tools = check_tools(request.tools)
+    choice = normalise(request.tool_choice, tools, request.parallel_tool_calls)
+    check_history(request.messages)
+    text, thinking_open = _text(voice, request.messages, tools, choice, today)
+    ids = tokenizer.encode(text)
+    _check_length(len(ids), request.max_tokens, voice.context_max)  # before the costlier grammar
+    grammar = build(voice.dialect, request.tools, choice, tokenizer, thinking_open=thinking_open)
+    opening = forced_opening(grammar, tokenizer) if choice.mode == "required" else ()
+    _check_length(len(ids) + len(opening), request.max_tokens, voice.context_max)
+    return Prompt(
+        ids=(*ids, *opening),
+        opening=opening,
+        grammar=None if grammar is None else grammar.text,
+        choice=choice,
+        warnings=() if grammar is None else grammar.warnings,
+        thinking_open=thinking_open,
+    )
+
+
+def parser(voice: Voice, prompt: Prompt, request: ChatRequest) -> StreamParser:
+    """A fresh parser for one answer. Feed it the opening first: `parser.open(prompt.opening)`."""
+    return StreamParser(
+        voice.dialect,
+        voice.tokenizer,
+        prompt.choice,
+        request.stop,
+        prompt.thinking_open,
+        constrained=prompt.grammar is not None,
+    )
+
+
+def check_history(messages: Sequence[Message]) -> None:
+    """See that there are messages, and that every tool result answers a call of the turn before it.
+
+    Raises:
+        BadRequest: names the message by its index.
+    """
+    if not messages:
+        raise BadRequest("'messages' is empty; send at least one message.", param="messages")
+    called: set[str] | None = None
+    for index, message in enumerate(messages):
+        if message.role != "tool":
+            called = {call.id for call in message.tool_calls} or None
+        elif called is None:
+            raise BadRequest(
+                "Invalid parameter: messages with role 'tool' must be a response to a preceeding message "
+                "with 'tool_calls'.",
+                param=f"messages.[{index}].role",
+            )
+        elif message.tool_call_id not in called:
+            raise BadRequest(
+                f"tool_call_id {message.tool_call_id!r} names none of the calls before it: "
+                f"{', '.join(sorted(called))}. Use the id of the call that this is the result of.",
+                param=f"messages.[{index}].tool_call_id",
+            )
+
+
+def _text(
+    voice: Voice,
+    messages: Sequence[Message],
+    tools: Sequence[Tool],
+    choice: ToolChoice,
+    today: datetime.date | None,
+) -> tuple[str, bool]:
+    """The prompt's text, and whether it ends inside reasoning."""
+    tokenizer = voice.tokenizer
+    text = render(
+        tokenizer.chat_template,
+        messages,
+        tools,
+        bos_token=tokenizer.bos_token,
+        eos_token=tokenizer.eos_token,
+        today=today,
+    )
+    if not text.rstrip().endswith(voice.dialect.think_open.text):
+        return text, False
+    if choice.mode != "required":
+        return text, True
+    # A forced call begins at once. Closed here, in the text, so that the ids are those the tokenizer makes.
+    return f"{text.rstrip()}\n\n{voice.dialect.think_close.text}\n\n", False
+
+
+def _check_length(prompt: int, wanted: int | None, context: int) -> None:
+    if prompt + (wanted or 1) <= context:
+        return
+    limit = f"This model's maximum context length is {context} tokens. However, "
+    if wanted and prompt < context:
+        said = f"you requested {prompt + wanted} tokens ({prompt} in the messages, {wanted} in the completion)."
+        advice = "Please reduce the length of the messages or completion."
+    else:
+        said, advice = f"your messages resulted in {prompt} tokens.", "Please reduce the length of the messages."
+    raise ContextTooLong(f"{limit}{said} {advice}", param="messages")

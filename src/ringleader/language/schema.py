@@ -1,0 +1,294 @@
+"""A tool's JSON schema on its way into a grammar: guarded, closed, and tried out before anything is scheduled.
+
+The guards come first and use no recursion: a schema is a stranger's data of any depth and size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
+
+from ringleader.errors import BadRequest
+from ringleader.values import Json, Tool
+
+# The grammar engine's JSON reader stops at 128 levels; each level of a schema costs two or three.
+DEPTH_MAX = 100
+# Real agents' largest tool is under 50 kB; a schema of this size compiles within a quarter of a second.
+SCHEMA_CHARS_MAX = 200_000
+TOOLS_CHARS_MAX = 1_000_000
+# The engine gives up on objects with some 500 optional properties, and only when it reaches them.
+OPTIONAL_MAX = 400
+PROOFS_MAX = 32
+VERDICTS_MAX = 256  # agents send the same tools with every turn
+
+# Free whitespace lets a weak model loop for ever, so JSON is written with none to choose.
+WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+NO_ARGUMENTS: Mapping[str, Json] = {"type": "object", "properties": {}}
+COMPOSITION = ("allOf", "anyOf", "oneOf", "$ref")
+RANGES = (
+    ("minimum", "maximum"),
+    ("minLength", "maxLength"),
+    ("minItems", "maxItems"),
+    ("minProperties", "maxProperties"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the engine enforces a schema. `error` is its reason if not, `warnings` what it leaves out."""
+
+    error: str | None
+    warnings: tuple[str, ...] = ()
+
+
+def check_tools(tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    """The tools without repeated ones, safe to be walked by recursive code.
+
+    Raises:
+        BadRequest: a schema is no object, too deep or too large, or two tools share a name.
+    """
+    seen: dict[str, Tool] = {}
+    total = 0
+    for index, tool in enumerate(tools):
+        param = f"tools[{index}].function"
+        if tool.parameters is not None:
+            total += _guard(tool.parameters, tool.name, f"{param}.parameters")
+        if total > TOOLS_CHARS_MAX:
+            reason = f"the tools' schemas are longer than {TOOLS_CHARS_MAX} characters together"
+            raise BadRequest(f"{reason}; send fewer tools.", param="tools")
+        if seen.setdefault(tool.name, tool) != tool:
+            raise BadRequest(f"two different tools are named '{tool.name}'; rename one.", param=f"{param}.name")
+    return tuple(seen.values())
+
+
+def _guard(parameters: Json, name: str, param: str) -> int:
+    if not isinstance(parameters, Mapping):
+        raise invalid(
+            name, param, f"it is not an object but {type(parameters).__name__}. Send a JSON schema of an object."
+        )
+    if deeper_than(parameters, DEPTH_MAX):
+        raise invalid(name, param, f"it nests deeper than {DEPTH_MAX} levels. Flatten it.")
+    size = len(json.dumps(parameters, default=str))
+    if size > SCHEMA_CHARS_MAX:
+        raise invalid(name, param, f"it has {size} characters; the limit is {SCHEMA_CHARS_MAX}. Shorten it.")
+    return size
+
+
+def invalid(name: str, param: str, reason: str) -> BadRequest:
+    """The error for a tool whose parameters cannot be used."""
+    return BadRequest(
+        f"Invalid schema for function '{name}': {reason}", param=param, code="invalid_function_parameters"
+    )
+
+
+def deeper_than(value: Json, limit: int) -> bool:
+    """Whether a JSON value nests more than `limit` levels; walks level by level."""
+    level = [value]
+    for _ in range(limit):
+        level = [child for node in level for child in _children(node)]
+        if not level:
+            return False
+    return True
+
+
+def _children(node: Json) -> Iterator[Json]:
+    if isinstance(node, Mapping):
+        yield from node.values()
+    elif isinstance(node, list | tuple):
+        yield from node
+
+
+def closed(parameters: Mapping[str, Json] | None) -> dict[str, Json]:
+    """The schema's copy for the grammar: an object, and no keys but the declared ones unless it says so.
+
+    An open schema (JSON's default) invites a model to invent keys. Left open are nested objects that declare
+    no properties (free maps), and parts that are composed with others on the same value (`allOf`, or
+    branches beside `properties`), where closing one part would forbid what another part demands.
+
+    Raises:
+        ValueError: not a schema of an object, or one that contradicts itself; says why.
+    """
+    root = dict(parameters or NO_ARGUMENTS)
+    kind = root.get("type", "object")
+    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
+        raise ValueError(f"its type is {kind!r}; a function's parameters must have the type 'object'.")
+    root.pop("x-guidance", None)
+    root["type"] = "object"
+    if not any(key in root for key in (*COMPOSITION, "patternProperties")):
+        root.setdefault("properties", {})
+    shared: set[str] = set()
+    copy = _close(root, True, shared)
+    if shared:  # a definition that is composed somewhere: no definition is closed at its own level
+        copy = _close(root, "#" not in shared, shared)
+    assert isinstance(copy, dict)
+    return copy
+
+
+def _close(node: Json, closable: bool, shared: set[str]) -> Json:
+    if not isinstance(node, Mapping):
+        return node
+    _refuse_contradiction(node)
+    if not closable and isinstance(node.get("$ref"), str):
+        shared.add(node["$ref"])
+    alone = closable and not _is_composed(node)
+    branches = closable and "allOf" not in node and not ("properties" in node or "$ref" in node)
+    copy = dict(node)
+    for key, value in node.items():
+        if key in {"properties", "patternProperties"} and isinstance(value, Mapping):
+            copy[key] = {name: _close(child, True, shared) for name, child in value.items()}
+        elif key in {"$defs", "definitions"} and isinstance(value, Mapping):
+            copy[key] = {name: _close(child, not shared, shared) for name, child in value.items()}
+        elif key in {"items", "additionalProperties"}:
+            copy[key] = _close(value, True, shared)
+        elif key in {"anyOf", "oneOf", "allOf", "prefixItems"} and isinstance(value, list):
+            inner = key == "prefixItems" or (branches and key != "allOf")
+            copy[key] = [_close(child, inner, shared) for child in value]
+    if alone and "properties" in node and "unevaluatedProperties" not in node:
+        copy.setdefault("additionalProperties", False)
+    return copy
+
+
+def _is_composed(node: Mapping[str, Json]) -> bool:
+    """Whether other parts of the same schema may add keys to the object that `node` describes."""
+    if "$ref" in node or "allOf" in node:
+        return True
+    branches = [*_listed(node.get("anyOf")), *_listed(node.get("oneOf"))]
+    return any(not isinstance(b, Mapping) or "properties" in b or any(k in b for k in COMPOSITION) for b in branches)
+
+
+def _refuse_contradiction(node: Mapping[str, Json]) -> None:
+    """What can never be met; the engine itself notices it only where the property is required."""
+    if node.get("enum") == []:
+        raise ValueError("it has an empty enum, which no value can meet.")
+    for low, high in RANGES:
+        least, most = node.get(low), node.get(high)
+        if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
+            raise ValueError(f"its {low} {least} is greater than its {high} {most}, which no value can meet.")
+
+    properties, required = node.get("properties"), _listed(node.get("required"))
+    if isinstance(properties, Mapping) and len(properties) - len(required) > OPTIONAL_MAX:
+        raise ValueError(f"an object in it has more than {OPTIONAL_MAX} optional properties.")
+
+
+def _listed(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def grammar_text(schema: Mapping[str, Json], *, lenient: bool) -> str:
+    """The schema as the JSON text that follows `%json`, with how it is to be written."""
+    options: dict[str, Json] = {**WRITTEN, "lenient": True} if lenient else dict(WRITTEN)
+    return json.dumps({"x-guidance": options, **schema})
+
+
+@lru_cache(maxsize=VERDICTS_MAX)
+def judge(text: str) -> Verdict:
+    """Try a schema (from `grammar_text`): compile it, and see that a value can be begun and come to an end."""
+    failed, messages = LLMatcher.validate_grammar_with_warnings(_lark(text))
+    if failed:
+        return Verdict(_reason(messages[0]))
+    if (pointer := endless(json.loads(text))) is not None:
+        return Verdict(f"it recurs for ever: no finite value meets {pointer}.")
+    if _is_dead_end(_lark(text)):
+        return Verdict("no JSON object meets it, or it is too large.")
+    return Verdict(None, tuple(_reason(message) for message in messages))
+
+
+def _lark(text: str) -> str:
+    return str(LLMatcher.grammar_from_lark(f"start: json\njson: %json {text}"))
+
+
+def endless(schema: Mapping[str, Json]) -> str | None:
+    """A `$ref` of the schema that no finite value meets (`{"$ref": "#"}` at its plainest), or None.
+
+    The engine accepts those and then fails in the middle of an answer. Found as a least fixed point: what is
+    not shown to be finite is endless.
+    """
+    unproven = {ref: target for ref in _references(schema) if (target := _resolve(schema, ref)) is not None}
+    order = list(unproven)
+    for _ in range(PROOFS_MAX):
+        found = [ref for ref in order if ref in unproven and _is_finite(unproven[ref], unproven, pop=ref)]
+        order.reverse()  # chains of definitions run both ways
+        if not found:
+            break
+    return next(iter(unproven), None)
+
+
+def _is_finite(node: Json, unproven: dict[str, Json], *, pop: str | None = None) -> bool:
+    finite = isinstance(node, bool) or not isinstance(node, Mapping) or _parts_are_finite(node, unproven)
+    if finite and pop is not None:
+        del unproven[pop]  # at once, so that one pass proves a whole chain
+    return finite
+
+
+def _parts_are_finite(node: Mapping[str, Json], unproven: dict[str, Json]) -> bool:
+    reference = node.get("$ref")
+    if isinstance(reference, str) and reference in unproven:
+        return False
+    for key in ("anyOf", "oneOf"):
+        branches = _listed(node.get(key))
+        if branches and not any(_is_finite(branch, unproven) for branch in branches):
+            return False
+    needed = _listed(node.get("allOf"))
+    properties = node.get("properties")
+    if isinstance(properties, Mapping):
+        needed = needed + [properties.get(n) for n in _listed(node.get("required")) if isinstance(n, str)]
+    least = node.get("minItems")
+    if isinstance(least, int) and least > 0:
+        needed = [*needed, node.get("items"), *_listed(node.get("prefixItems"))[:least]]
+    return all(_is_finite(part, unproven) for part in needed)
+
+
+def _references(schema: Json) -> Iterator[str]:
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Mapping) and isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        waiting.extend(_children(node))
+
+
+def _resolve(schema: Json, pointer: str) -> Json:
+    """What a local pointer means, or None for others (which the engine refuses or knows better)."""
+    node = schema
+    if not pointer.startswith("#"):
+        return None
+    for part in pointer[1:].split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node
+
+
+def _is_dead_end(grammar: str) -> bool:
+    matcher = LLMatcher(_bytes_view(), grammar, log_level=0)
+    matcher.consume_tokens(matcher.compute_ff_tokens())
+    allowed = any(matcher.compute_bitmask())
+    return bool(matcher.is_error()) or not (allowed or matcher.is_accepting())
+
+
+@lru_cache(maxsize=1)
+def _bytes_view() -> LLTokenizer:
+    """A vocabulary of single bytes: verdicts then do not depend on any model, and the trial is quick."""
+    return LLTokenizer(TokenizerWrapper(_Bytes()))
+
+
+class _Bytes:
+    """The shape that llguidance's TokenizerWrapper asks for."""
+
+    eos_token_id = 256
+    bos_token_id = None
+    tokens = (*(bytes([n]) for n in range(256)), b"\xff<end>")
+    special_token_ids = (256,)
+
+    def __call__(self, text: bytes) -> list[int]:
+        return list(text)
+
+
+def _reason(message: str) -> str:
+    """The engine's message without its position in the grammar and the quoted grammar lines."""
+    lines = [line for line in message.split("\n") if "|" not in line and line.strip()]
+    text = " ".join(line.strip() for line in lines).split("failed to compile JSON schema: ")[-1]
+    return text if len(text) <= 300 else text[:297] + "..."

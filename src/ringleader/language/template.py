@@ -1,0 +1,54 @@
+"""Messages and tools to the text of a prompt, through the model's own chat template.
+
+Pure: today's date is handed in. A model without a template gets ChatML.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+from ringleader.errors import BadRequest
+from ringleader.language.sandbox import TemplateFault, expand
+from ringleader.language.turns import shaped
+from ringleader.values import Message, Tool
+
+CHATML = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] "
+    "+ '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+
+
+def render(
+    template: str | None,
+    messages: Sequence[Message],
+    tools: Sequence[Tool],
+    *,
+    bos_token: str,
+    eos_token: str,
+    add_generation_prompt: bool = True,
+    today: datetime.date | None = None,
+) -> str:
+    """The prompt's text, special tokens as their text. Every message and tool is in it, in the template's own
+    way where it has one, else merged into a neighbour or written as text.
+
+    Raises:
+        BadRequest: the template refuses the conversation in any shape, or fails on it.
+    """
+    source = CHATML if template is None else template
+    turns, described = shaped(source, messages, tools, (bos_token, eos_token))
+    context = {
+        "messages": turns,
+        "tools": described,
+        "bos_token": bos_token,
+        "eos_token": eos_token,
+        "add_generation_prompt": add_generation_prompt,
+    }
+    try:
+        return expand(source, context, today)
+    except TemplateFault as error:
+        raise BadRequest(
+            f"the model's chat template refuses these messages: {str(error)[:500]}. "
+            "Change the order or the roles of the messages.",
+            param="messages",
+        ) from error
