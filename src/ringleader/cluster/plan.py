@@ -117,8 +117,9 @@ Placed = list[tuple[PlanNode, int, int]]  # node, start, stop; in ring order
 def _fewest_nodes(costs: ModelCosts, size: Footprint, context: int, nodes: Sequence[PlanNode]) -> tuple[Placed, str]:
     """The roomiest k nodes for the least k: if any k nodes can hold the model, the roomiest k can."""
     needed = f"{readable(size.total(0, size.layers))} with {context} tokens of context"
-    for count in range(1, min(len(nodes), size.layers, STAGES_MAX) + 1):
-        for order in _orders(size, nodes[:count]):
+    usable = [node for node in nodes if _room(node) > 0]
+    for count in range(1, min(len(usable), size.layers, STAGES_MAX) + 1):
+        for order in _orders(size, usable[:count]):
             rooms = [_room(node) for node in order]
 
             def in_proportion(group: int, start: int, stop: int, rooms: list[int] = rooms) -> float | None:
@@ -153,9 +154,10 @@ def _as_many_shards(
             f"shards is {shards}, but {costs.model} has {size.layers} layers; ask for at most that many",
             param="shards",
         )
-    for count in range(min(shards, len(nodes)), 0, -1):
+    usable = [node for node in nodes if _room(node) > 0]
+    for count in range(min(shards, len(usable)), 0, -1):
         each = [shards // count + (place < shards % count) for place in range(count)]
-        for order in _orders(size, nodes[:count]):
+        for order in _orders(size, usable[:count]):
             rooms = [_room(node) for node in order]
 
             def evenly(

@@ -1,0 +1,77 @@
+"""Rules broken on purpose: a checker that never caught anything proves nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from ringleader.cluster import messages as m
+from ringleader.cluster.rollout import Rollout
+from ringleader.cluster.state import ClusterState
+from ringleader.errors import RingLost
+from ringleader.values import NodeId
+from tests.sim.laws import LawBroken
+from tests.sim.world import World
+
+
+class DispatchesBeforeLinking(ClusterState):
+    def _settle(self, rollout: Rollout, now: float) -> list[m.Effect]:
+        effects = super()._settle(rollout, now)
+        ring = rollout.ring
+        if ring is not None and ring.state == "linking":
+            effects += [m.Dispatch(r.request, ring.plan.hash) for r in self._requests.waiting(rollout.model)]
+        return effects
+
+
+class ForgetsRequestsOfABrokenRing(ClusterState):
+    def step(self, event: m.Event, now: float) -> list[m.Effect]:
+        effects = super().step(event, now)
+        return [e for e in effects if not (isinstance(e, m.FailRequest) and isinstance(e.error, RingLost))]
+
+
+class StartsEveryShardTwice(ClusterState):
+    def step(self, event: m.Event, now: float) -> list[m.Effect]:
+        effects = super().step(event, now)
+        return effects + [e for e in effects if isinstance(e, m.StartShard)]
+
+
+class ForgetsWhatItPromised(ClusterState):
+    def _promised(self) -> list[tuple[NodeId, int]]:
+        return []
+
+
+class ForgetsDeadlines(ClusterState):
+    def _ticked(self, now: float) -> list[m.Effect]:
+        self._requests.overdue = lambda now: []  # type: ignore[method-assign]  # broken on purpose
+        return super()._ticked(now)
+
+
+class EndsTwice(ClusterState):
+    def step(self, event: m.Event, now: float) -> list[m.Effect]:
+        effects = super().step(event, now)
+        return effects + [e for e in effects if isinstance(e, m.FailRequest)]
+
+
+class NeverTriesAgain(ClusterState):
+    def _ticked(self, now: float) -> list[m.Effect]:
+        for rollout in self._rollouts.values():
+            if rollout.ring is not None:
+                rollout.ring.retry_at = now + 1000
+        return super()._ticked(now)
+
+
+@pytest.mark.parametrize(
+    ("broken", "law"),
+    [
+        (DispatchesBeforeLinking, "does not serve"),
+        (ForgetsRequestsOfABrokenRing, "still runs on a ring that is lost"),
+        (StartsEveryShardTwice, "is started while it lives"),
+        (ForgetsWhatItPromised, "the plans do not fit"),
+        (ForgetsDeadlines, "lives past its deadline"),
+        (EndsTwice, "ends a second time"),
+        (NeverTriesAgain, "was not answered when all was well"),
+    ],
+)
+def test_a_broken_rule_is_caught_with_seed_and_trace(broken: type[ClusterState], law: str) -> None:
+    with pytest.raises(LawBroken, match=rf"seed \d+ at .*{law}[^\n]*\n +\d+\.\d\d  "):
+        for seed in range(100):
+            World(seed, broken).run()

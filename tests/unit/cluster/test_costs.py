@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from ringleader.cluster.costs import Footprint, readable
+from ringleader.values import ModelCosts, ModelId
+
+COSTS = ModelCosts(ModelId("m"), "d", "llama", (10, 20, 30), 5, 7, (1, 2, 0), 64, 1000)
+
+
+def test_the_first_range_pays_for_the_embedding_and_the_last_for_the_output_head() -> None:
+    size = Footprint(COSTS, 100)
+    assert size.weights(0, 1) == 10 + 5
+    assert size.weights(1, 2) == 20
+    assert size.weights(1, 3) == 20 + 30 + 7
+    assert size.weights(0, 3) == COSTS.weight_bytes
+
+
+def test_a_range_pays_for_the_whole_context_in_each_of_its_caches() -> None:
+    assert Footprint(COSTS, 100).kv(0, 3) == 300
+    assert Footprint(COSTS, 100).total(1, 3) == 20 + 30 + 7 + 200
+
+
+@pytest.mark.parametrize("start", range(4))
+@pytest.mark.parametrize("room", range(0, 420, 3))
+def test_reach_is_the_furthest_stop_that_fits(start: int, room: int) -> None:
+    size = Footprint(COSTS, 100)
+    fitting = [stop for stop in range(start + 1, 4) if size.total(start, stop) <= room]
+    assert size.reach(start, room) == max(fitting, default=start)
+
+
+def test_sizes_read_as_people_write_them() -> None:
+    assert readable(404_000_000_000) == "404.0 GB"
+    assert readable(92_900_000) == "92.9 MB"
+    assert readable(999_990_000) == "1.0 GB"
