@@ -9,6 +9,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from random import Random
 
@@ -78,7 +79,7 @@ class World:
         self._every(TICK_S, lambda: self.hear(m.Ticked()))
         self._every(2.0, self._report)
         for name in list(self.nodes)[1:]:
-            self._later(self.chance.uniform(0, 5), lambda name=name: self._join(name))
+            self._later(self.chance.uniform(0, 5), partial(self._join, name))
         if self.chance.random() < 0.5:
             self._later(
                 self.chance.uniform(0, 9), lambda: self.hear(m.RingWanted(self.chance.choice(MODELS), self._wish()))
