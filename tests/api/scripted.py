@@ -50,12 +50,13 @@ Step = Delta | Exception | asyncio.Event  # an event is waited for
 
 
 class ScriptedDeltas:
-    """Plays the steps. `closed` is set by aclose, `cancelled` when a wait was cancelled."""
+    """Plays the steps. `waiting` is set when an event is waited for, `closed` by aclose, `cancelled` when a wait was cancelled."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = list(steps)
         self.pulled = 0
         self.closings = 0
+        self.waiting = asyncio.Event()
         self.closed = asyncio.Event()
         self.cancelled = False
 
@@ -67,6 +68,7 @@ class ScriptedDeltas:
             step = self._steps[self.pulled]
             self.pulled += 1
             if isinstance(step, asyncio.Event):
+                self.waiting.set()
                 try:
                     await step.wait()
                 except asyncio.CancelledError:
@@ -134,8 +136,8 @@ class ScriptedNode:
 
 @asynccontextmanager
 async def served(node: ScriptedNode, **options: Any) -> AsyncIterator[ApiServer]:
-    """The API over `node` on a free loopback port."""
-    server = await serve(make_app(node, node, node, **options), port=0)
+    """The API over `node` on a free loopback port. A test that ends does not wait for answers."""
+    server = await serve(make_app(node, node, node, **options), port=0, shutdown_s=0.05)
     try:
         yield server
     finally:

@@ -22,7 +22,7 @@ from ringleader.errors import BadRequest
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 52415
 KEEP_ALIVE_S = 10.0  # common proxies give up after 30 to 60 s of silence
-SHUTDOWN_S = 2.0  # for answers that are nearly done; then their handlers are cancelled
+SHUTDOWN_S = 1.0  # for answers that are nearly done; then their handlers are cancelled (aiohttp takes it twice)
 
 
 def make_app(
@@ -64,17 +64,19 @@ class ApiServer:
     runner: web.AppRunner
 
     async def close(self) -> None:
-        """Stop listening, give open answers `SHUTDOWN_S`, then cancel them and wait until they are closed."""
+        """Stop listening, give open answers `shutdown_s`, then cancel them and wait until they are closed."""
         await self.runner.cleanup()
 
 
-async def serve(app: web.Application, *, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> ApiServer:
+async def serve(
+    app: web.Application, *, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, shutdown_s: float = SHUTDOWN_S
+) -> ApiServer:
     """Serve `app` at host:port; port 0 takes a free one.
 
     Raises:
         OSError: the address is taken or is not ours.
     """
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=SHUTDOWN_S)
+    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=shutdown_s)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()

@@ -16,6 +16,7 @@ COLUMNS_MIN = 40
 NAME_COLUMNS = 14
 CHIP_COLUMNS = 14
 MEMORY_COLUMNS = 18
+STATE_COLUMNS_MIN = 12
 EVENTS_SHOWN = 5
 UNKNOWN = "-"
 
@@ -23,7 +24,7 @@ UNKNOWN = "-"
 def page(cluster: dict[str, Any], columns: int) -> list[str]:
     """The whole page, each line at most `columns` (but at least 40) cells wide."""
     columns = max(columns, COLUMNS_MIN)
-    lines = [_headline(cluster, columns), "", *_nodes(cluster)]
+    lines = [_headline(cluster, columns), "", *_nodes(cluster, columns)]
     for ring in cluster.get("rings") or []:
         lines += ["", *_ring(ring, columns)]
     if not cluster.get("rings"):
@@ -47,13 +48,15 @@ def _headline(cluster: dict[str, Any], columns: int) -> str:
     return left + " " * gap + right if gap > 0 else left
 
 
-def _nodes(cluster: dict[str, Any]) -> list[str]:
+def _nodes(cluster: dict[str, Any], columns: int) -> list[str]:
     lines = [_columns(["NODE", "CHIP", "MEMORY USED", "STATE"])]
     for node in cluster.get("nodes") or []:
-        state = str(node.get("state") or UNKNOWN)
+        state = str(node.get("state") or "").strip() or UNKNOWN
         if node.get("is_master"):
             state = "master" if state == "ok" else f"master, {state}"
-        lines.append(_columns([node.get("name"), node.get("chip"), _memory(node), state]))
+        row = _columns([node.get("name"), node.get("chip"), _memory(node), ""])
+        first, *more = textwrap.wrap(state, max(columns - cell_len(row), STATE_COLUMNS_MIN))
+        lines += [row + first, *(" " * cell_len(row) + line for line in more)]
     return lines
 
 
@@ -82,7 +85,7 @@ def _ring(ring: dict[str, Any], columns: int) -> list[str]:
     stages = ring.get("stages") or []
     layers = max((stage.get("last_layer", 0) + 1 for stage in stages), default=0)
     lines += [_stage(stage, layers, columns) for stage in stages]
-    return [*lines, _paid(ring)]
+    return [*lines, *_paid(ring, columns)]
 
 
 def _stage(stage: dict[str, Any], layers: int, columns: int) -> str:
@@ -106,7 +109,7 @@ def _stage_state(stage: dict[str, Any]) -> str:
     return f"{state}  {size(memory)}" if memory else state
 
 
-def _paid(ring: dict[str, Any]) -> str:
+def _paid(ring: dict[str, Any], columns: int) -> list[str]:
     parts = [f"{ring.get('running', 0)} running + {ring.get('waiting', 0)} waiting"]
     if ring.get("tokens_per_s") is not None:
         parts.append(f"{ring['tokens_per_s']:.1f} tok/s")
@@ -114,7 +117,7 @@ def _paid(ring: dict[str, Any]) -> str:
         parts.append(f"{ring['passes_per_token']:.2f} passes/token")
     requests, tokens = ring.get("served_requests", 0), ring.get("served_tokens", 0)
     parts.append(f"served {requests} requests, {tokens} tokens")
-    return "  " + " · ".join(parts)
+    return textwrap.wrap(" · ".join(parts), columns, initial_indent="  ", subsequent_indent="  ")
 
 
 def _queue(queue: dict[str, Any]) -> list[str]:

@@ -95,7 +95,7 @@ def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
 
 
 def test_the_page_says_who_leads_what_is_where_and_how_fast() -> None:
-    text = "\n".join(page(PICTURE, 80))
+    text = " ".join(word for line in page(PICTURE, 80) for word in line.split())
     for said in ("home · 3 nodes · master mac-studio", "up 2 d 4 h", "141.0 of 256 GB", "loading 43%", "93 MB"):
         assert said in text
     for said in ("3 running + 1 waiting", "41.3 tok/s", "0.71 passes/token", "served 12 requests, 3041 tokens"):

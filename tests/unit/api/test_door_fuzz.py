@@ -1,0 +1,111 @@
+"""Whatever JSON comes in, the door gives a request or the caller's fault, never anything else."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ringleader.api.body import parse_object
+from ringleader.api.faults import body_of, rule_of
+from ringleader.api.openai_read import read_chat
+from ringleader.api.openai_refused import REFUSED
+from ringleader.api.openai_wire import ChatWire
+from ringleader.errors import CallerFault
+from ringleader.values import ChatRequest
+from tests.api.scripted import NOW, WEATHER, body
+
+CALL = {"id": "c", "type": "function", "function": {"name": "now", "arguments": "{}"}}
+VALID = body(
+    stream=True,
+    stream_options={"include_usage": True},
+    max_tokens=5,
+    temperature=0.5,
+    top_k=3,
+    logit_bias={"1": 2},
+    stop=["a"],
+    seed=1,
+    logprobs=True,
+    top_logprobs=2,
+    tools=[WEATHER, NOW],
+    tool_choice="auto",
+    response_format={"type": "text"},
+)
+VALID["messages"] = [
+    {"role": "system", "content": [{"type": "text", "text": "x"}]},
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "c", "content": "y"},
+]
+NAMES = sorted({*ChatWire.model_fields, *(refused.field for refused in REFUSED), "role", "content", "type", "name"})
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([10**30, -(10**30), 2**63, 1e308, -0.0, 0.5])
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec=None, exclude_categories=[]))
+    | st.sampled_from(["user", "tool", "assistant", "function", "text", "custom", "\0", "\ud800"])
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES) | st.text(), inner, max_size=3),
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """All paths into a JSON value."""
+    steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(found for step, inner in steps for found in places(inner, (*path, step)))]
+
+
+def mutate(mutated: dict[str, Any], path: tuple[Any, ...], how: str, value: Any) -> None:
+    target: Any = mutated
+    for step in path[:-1]:
+        target = target[step]
+    if how == "delete":
+        del target[path[-1]]
+    else:
+        target[path[-1]] = value
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> dict[str, Any]:
+    mutated = copy.deepcopy(VALID)
+    for _ in range(draw(st.integers(1, 3))):
+        if draw(st.booleans()):
+            mutated[draw(st.sampled_from(NAMES))] = draw(VALUES)
+        else:
+            path = draw(st.sampled_from([path for path in places(mutated) if path]))
+            mutate(mutated, path, draw(st.sampled_from(["delete", "replace"])), draw(VALUES))
+    return mutated
+
+
+def check(raw: bytes) -> None:
+    try:
+        asked = read_chat(parse_object(raw))
+    except CallerFault as error:
+        assert rule_of(error).status == 400
+        json.dumps(body_of(error, "req_1"), ensure_ascii=False).encode()
+        assert str(error)
+    else:
+        assert isinstance(asked.request, ChatRequest)
+        repr(asked.request).encode()
+
+
+def test_the_seed_of_the_mutations_is_valid() -> None:
+    read_chat(parse_object(json.dumps(VALID).encode()))
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(bodies())
+def test_mutated_bodies_never_do_worse_than_400(mutated: dict[str, Any]) -> None:
+    check(json.dumps(mutated).encode())
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary() | st.text().map(str.encode) | VALUES.map(lambda value: json.dumps(value).encode()))
+def test_arbitrary_bytes_never_do_worse_than_400(raw: bytes) -> None:
+    check(raw)
