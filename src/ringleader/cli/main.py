@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from ringleader import __version__
 from ringleader.cli.shard import shard
 
 app = typer.Typer(
@@ -13,6 +16,18 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def program(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
+) -> None:
+    """The Macs on one network as one inference server."""
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
 app.command(hidden=True)(shard)
 
 

@@ -52,8 +52,7 @@ class ShardService(rpc.RingServicer):
         self._next: NextLink | None = None
         self._head: Head | None = None
         self._driver: asyncio.Task[None] | None = None
-        self._broken = asyncio.Event()  # this epoch's ring is broken; `_reason` says why
-        self._reason = ""
+        self._passes: set[asyncio.Queue[pb.PassReport]] = set()  # of the streams that bring us frames
 
     # ------------------------------------------------------------ who, and the ring's making
 
@@ -80,8 +79,7 @@ class ShardService(rpc.RingServicer):
         if request.epoch <= self._epoch:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"epoch {self._epoch} is already known")
         await self._unlink()
-        self._epoch, self._step, self._reason = request.epoch, 0, ""
-        self._broken = asyncio.Event()
+        self._epoch, self._step = request.epoch, 0
         await self._on_thread(self._engine.reset)
         if request.shards > 1:
             link = NextLink(request.next_address, self._plan, request.epoch, self._break)
@@ -117,53 +115,48 @@ class ShardService(rpc.RingServicer):
         if self._next is not None:
             await self._next.close()
         self._driver = self._next = self._head = None
-        self._broken.set()
 
     def _break(self, reason: str) -> None:
         """This epoch's ring is over: tell the master if we are the head, the previous shard if not."""
-        self._reason = self._reason or reason
         log.warning("the ring broke: %s", reason)
-        self._broken.set()
+        for reports in self._passes:
+            _offer(reports, pb.PassReport(step=self._step, error=reason))
         if self._head is not None:
             self._head.lost(reason)
 
     # ------------------------------------------------------------ frames
 
-    async def Pass(self, frames: AsyncIterator[pb.Frame], context: Context) -> AsyncIterator[pb.PassReport]:
-        """Take the previous shard's frames until one must be refused or the ring breaks."""
-        refused: asyncio.Queue[pb.PassReport] = asyncio.Queue(maxsize=1)
-        broken = self._broken
-        reader = asyncio.create_task(self._take(frames, refused), name="frames")
-        breaking = asyncio.create_task(broken.wait(), name="break")
-        reporting = asyncio.create_task(refused.get(), name="refusal")
+    async def Pass(
+        self, frames: AsyncIterator[pb.Frame], context: Context
+    ) -> AsyncIterator[pb.PassReport]:
+        """Take the previous shard's frames; report, once, a refused frame or a ring that broke."""
+        reports: asyncio.Queue[pb.PassReport] = asyncio.Queue(maxsize=1)
+        self._passes.add(reports)
+        reader = asyncio.create_task(self._take(frames, reports), name="frames")
         try:
-            done, _ = await asyncio.wait({reader, breaking, reporting}, return_when=asyncio.FIRST_COMPLETED)
-            if reporting in done:
-                yield reporting.result()
-            elif reader in done and (fault := reader.exception()) is not None:
-                log.error("frame %d could not be computed", self._step, exc_info=fault)
-                yield pb.PassReport(step=self._step, error=f"it could not be computed: {fault!r}")
-            elif breaking in done and self._reason:
-                yield pb.PassReport(step=self._step, error=self._reason)
+            yield await reports.get()
         finally:
-            for task in (reader, breaking, reporting):
-                task.cancel()
+            self._passes.discard(reports)
+            reader.cancel()
 
-    async def _take(self, frames: AsyncIterator[pb.Frame], refused: asyncio.Queue[pb.PassReport]) -> None:
-        first_epoch = 0
+    async def _take(self, frames: AsyncIterator[pb.Frame], reports: asyncio.Queue[pb.PassReport]) -> None:
+        epoch = 0  # of this stream's frames; 0 before the first
+        error = "the stream ended"
         try:
             async for frame in frames:
                 self._check(frame)
-                first_epoch = frame.epoch
-                self._step = frame.step
+                epoch, self._step = frame.epoch, frame.step
                 await self._handle(frame)
-        except FrameRefused as error:
-            await refused.put(pb.PassReport(step=frame.step, error=str(error)))
-            return
-        except grpc.aio.AioRpcError as error:
-            log.info("the previous shard's stream ended: %s", error.details())
-        if first_epoch == self._epoch and first_epoch:
-            self._break("the previous shard closed the link")
+        except FrameRefused as refusal:
+            epoch, error = 0, str(refusal)
+        except grpc.aio.AioRpcError as ended:
+            error = f"the stream ended: {ended.details()}"
+        except Exception as fault:
+            log.error("a frame could not be computed", exc_info=fault)
+            error = f"it could not be computed: {fault!r}"
+        _offer(reports, pb.PassReport(step=self._step, error=error))
+        if epoch and epoch == self._epoch:
+            self._break(f"the previous shard is gone ({error})")
 
     def _check(self, frame: pb.Frame) -> None:
         if frame.plan != self._plan:
@@ -223,3 +216,9 @@ class ShardService(rpc.RingServicer):
     async def _orders(self, head: Head, orders: AsyncIterator[pb.HeadOrder]) -> None:
         async for order in orders:
             head.order(order)
+
+
+def _offer(reports: asyncio.Queue[pb.PassReport], report: pb.PassReport) -> None:
+    """One report is enough: the stream ends with it."""
+    if not reports.full():
+        reports.put_nowait(report)
