@@ -289,6 +289,6 @@ class _Bytes:
 
 def _reason(message: str) -> str:
     """The engine's message without its position in the grammar and the quoted grammar lines."""
-    lines = [line for line in message.split("\n") if "|" not in line and line.strip()]
+    lines = [line for line in message.split("\n") if "|" not in line and line.strip(" ^")]
     text = " ".join(line.strip() for line in lines).split("failed to compile JSON schema: ")[-1]
     return text if len(text) <= 300 else text[:297] + "..."

@@ -57,11 +57,11 @@ def _from_word(word: str, names: tuple[str, ...], parallel: bool) -> ToolChoice:
 
 def _from_object(raw: Mapping[str, Json], names: tuple[str, ...], parallel: bool) -> ToolChoice:
     kind = raw.get("type")
-    if kind in {"function", "tool"}:
+    if kind in ("function", "tool"):
         return _named(_function_name(raw, "tool_choice"), names)
     if kind == "allowed_tools":
         return _allowed(raw, names, parallel)
-    if kind in {"none", "auto", "required", "any"}:
+    if kind in ("none", "auto", "required", "any"):
         return _of_mode(str(kind), names, parallel and raw.get("disable_parallel_tool_use") is not True)
     raise _wrong_shape("is an object without 'type'" if kind is None else f"has the type {kind!r}")
 
@@ -72,7 +72,7 @@ def _allowed(raw: Mapping[str, Json], names: tuple[str, ...], parallel: bool) ->
     if not isinstance(nested, Mapping):
         raise _wrong_shape(f"has allowed_tools that is {_kind(nested)}, not an object")
     mode, listed = nested.get("mode", "auto"), nested.get("tools")
-    if mode not in {"auto", "required"}:
+    if mode not in ("auto", "required"):
         raise _wrong_shape(f"has allowed_tools.mode {mode!r}, which is neither 'auto' nor 'required'")
     if not isinstance(listed, list) or not listed:
         raise _wrong_shape("has no allowed_tools.tools (a list that is not empty)")

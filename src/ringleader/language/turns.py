@@ -6,10 +6,12 @@ text does not appear (or that is refused) is not supported. Nothing here guesses
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 
 from ringleader.language.dialects.json_tags import describe_tools, write_call, write_result
 from ringleader.language.sandbox import TemplateFault, expand
@@ -20,21 +22,25 @@ Turn = dict[str, Json]
 
 SYSTEM, LATER, USER, AGAIN = "sysprobe71", "sysprobe72", "userprobe73", "userprobe74"
 NAME, VALUE, RESULT = "nameprobe75", "valueprobe76", "resultprobe77"
+PROBE_DAY = datetime.date(2024, 1, 1)  # some templates fail without a date
 TRAITS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
     """What a template shows. `system_late`: a system turn that is not the first. `repeats`: two turns of one
-    role in a row. `tools`: the list of tools. `calls`: calls and results of the history. `any_id`: call ids of
-    any shape (some insist on nine letters and digits)."""
+    role in a row. `tools`: the list of tools. `calls`: calls and results of the history; `many_calls`: several
+    in one turn. `any_id`: call ids of any shape (some insist on nine letters and digits). `none_as_list`: wants
+    an empty list, not None, where there are no tools."""
 
     system: bool
     system_late: bool
     repeats: bool
     tools: bool
     calls: bool
+    many_calls: bool
     any_id: bool
+    none_as_list: bool
 
 
 def shaped(
@@ -47,8 +53,9 @@ def shaped(
     if not traits.calls:
         turns = [_calls_as_text(turn) for turn in turns]
         turns = _merged(turns, lambda turn: "tool_results" in turn)
-    elif not traits.any_id:
-        _shorten_ids(turns)
+    else:
+        turns = turns if traits.any_id else _with_short_ids(turns)
+        turns = turns if traits.many_calls else _one_call_each(turns)
     if described and not traits.tools:
         turns.insert(0, {"role": "system", "content": describe_tools(described)})
         if len(turns) > 1 and turns[1]["role"] == "system":  # the client's own words come first
@@ -58,7 +65,7 @@ def shaped(
         turns = _merged(turns, lambda turn: turn["role"] in {"user", "assistant"})
     for turn in turns:
         turn.pop("tool_results", None)
-    return turns, described if described and traits.tools else None
+    return turns, described if described and traits.tools else [] if traits.none_as_list else None
 
 
 # ---------------------------------------------------------------- values to what templates read
@@ -166,7 +173,7 @@ def _merged(turns: list[Turn], may_merge: Callable[[Turn], bool]) -> list[Turn]:
     return merged
 
 
-def _shorten_ids(turns: list[Turn]) -> None:
+def _with_short_ids(turns: list[Turn]) -> list[Turn]:
     """Ids of nine letters and digits, the same for a call and its result."""
     short: dict[str, str] = {}
     for turn in turns:
@@ -174,6 +181,24 @@ def _shorten_ids(turns: list[Turn]) -> None:
             call["id"] = short.setdefault(call["id"], f"call{len(short):05d}")
         if "tool_call_id" in turn:
             turn["tool_call_id"] = short.get(turn["tool_call_id"], turn["tool_call_id"])
+    return turns
+
+
+def _one_call_each(turns: list[Turn]) -> list[Turn]:
+    """Calls made together as if they had been made one after the other, each followed by its result."""
+    split: list[Turn] = []
+    moved: set[str] = set()
+    for n, turn in enumerate(turns):
+        calls = turn.get("tool_calls", ())
+        if len(calls) < 2:
+            split += [] if turn.get("tool_call_id") in moved else [turn]
+            continue
+        results = list(takewhile(lambda t: t["role"] == "tool", turns[n + 1 :]))
+        for k, call in enumerate(calls):
+            split.append({**turn, "content": turn["content"] if k == 0 else "", "tool_calls": [call]})
+            split += [result for result in results if result.get("tool_call_id") == call["id"]]
+            moved.add(call["id"])
+    return split
 
 
 def _joined(first: str, second: str) -> str:
@@ -190,7 +215,7 @@ def probe(template: str, bos_token: str, eos_token: str) -> Traits:
     def shows(turns: list[Turn], wanted: Sequence[str], tools: list[Json] | None = None) -> bool:
         context = {"messages": turns, "tools": tools, "bos_token": bos_token, "eos_token": eos_token}
         try:
-            text = expand(template, {**context, "add_generation_prompt": True})
+            text = expand(template, {**context, "add_generation_prompt": True}, PROBE_DAY)
         except TemplateFault:
             return False
         return all(word in text for word in wanted)
@@ -201,21 +226,26 @@ def probe(template: str, bos_token: str, eos_token: str) -> Traits:
     again: Turn = {"role": "user", "content": AGAIN}
     answer: Turn = {"role": "assistant", "content": VALUE}
     tool = _tool(Tool(NAME, "probe", {"type": "object", "properties": {"key": {"type": "string"}}}))
+    none: list[Json] | None = None if shows([user], (USER,)) else []
     any_id = shows(_call_turns("call_probe123456"), (NAME, VALUE, RESULT), [tool])
+    repeats = shows([user, again], (USER, AGAIN), none) and shows([user, answer, answer, again], (USER, AGAIN), none)
     return Traits(
-        system=shows([system, user], (SYSTEM, USER)),
-        system_late=shows([system, user, answer, later, again], (SYSTEM, LATER, AGAIN)),
-        repeats=shows([user, again], (USER, AGAIN)) and shows([user, answer, answer, again], (USER, AGAIN)),
+        system=shows([system, user], (SYSTEM, USER), none),
+        system_late=shows([system, user, answer, later, again], (SYSTEM, LATER, AGAIN), none),
+        repeats=repeats,
         tools=shows([user], (NAME,), [tool]),
         calls=any_id or shows(_call_turns("abcdef123"), (NAME, VALUE, RESULT), [tool]),
+        many_calls=shows(_call_turns("abcdef123", "abcdef124"), (f"{VALUE}1",), [tool]),
         any_id=any_id,
+        none_as_list=none is not None and shows([user], (USER,), none),
     )
 
 
-def _call_turns(call_id: str) -> list[Turn]:
-    call = {"id": call_id, "type": "function", "function": {"name": NAME, "arguments": {"key": VALUE}}}
-    return [
-        {"role": "user", "content": USER},
-        {"role": "assistant", "content": "", "tool_calls": [call]},
-        {"role": "tool", "content": RESULT, "tool_call_id": call_id, "name": NAME},
+def _call_turns(*ids: str) -> list[Turn]:
+    """A question, a call for each id (the last one's value ends in its number), and their results."""
+    calls: list[Json] = [
+        {"id": id_, "type": "function", "function": {"name": NAME, "arguments": {"key": f"{VALUE}{n or ''}"}}}
+        for n, id_ in enumerate(ids)
     ]
+    results: list[Turn] = [{"role": "tool", "content": RESULT, "tool_call_id": id_, "name": NAME} for id_ in ids]
+    return [{"role": "user", "content": USER}, {"role": "assistant", "content": "", "tool_calls": calls}, *results]
