@@ -50,7 +50,7 @@ Step = Delta | Exception | asyncio.Event  # an event is waited for
 
 
 class ScriptedDeltas:
-    """Plays the steps. `waiting` is set when an event is waited for, `closed` by aclose, `cancelled` when a wait was cancelled."""
+    """Plays the steps; tells by `waiting` that it is at an event, by `closed` and `cancelled` how it ended."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = list(steps)

@@ -100,7 +100,7 @@ async def faults_middleware(
         if rule_of(error).hidden:
             log.exception("request %s failed", request_id)
         return await _answer_fault(request, error)
-    except Exception as error:
+    except Exception as error:  # the root of every handler: a bug costs one request and is logged
         log.exception("request %s failed", request_id)
         return await _answer_fault(request, error)
     if not response.prepared:

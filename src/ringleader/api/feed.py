@@ -46,7 +46,6 @@ class DeltaFeed:
         self._queue: asyncio.Queue[Delta | Exception] = asyncio.Queue(AHEAD_MAX)
         self._reader: asyncio.Task[None] | None = None
         self._leaving = False
-        self._closed = False
 
     async def __aenter__(self) -> DeltaFeed:
         self._reader = asyncio.create_task(self._read())
@@ -80,9 +79,7 @@ class DeltaFeed:
                 await self._queue.put(delta)
             await self._queue.put(OurFault("the answer ended without saying why"))
         except Exception as error:  # noqa: BLE001 - a task's root: the error goes to the handler, which raises it
-            if (
-                not self._leaving
-            ):  # an error of the cancel itself has no reader, and a full queue would hold it for ever
+            if not self._leaving:  # or a full queue, which nobody empties any more, would hold this task for ever
                 await self._queue.put(error)
         finally:
             await self._close()
@@ -90,17 +87,12 @@ class DeltaFeed:
     async def _shut(self) -> None:
         assert self._reader is not None
         self._leaving = True
-        self._reader.cancel()
+        self._reader.cancel()  # it has begun (tasks start in order), so its `finally` closes the deltas
         _, late = await asyncio.wait({self._reader}, timeout=2 * CLOSE_TIMEOUT_S)
         if late:
             log.warning("an answer did not stop when it was cancelled; its request may still hold a slot")
-            return
-        await self._close()  # does nothing unless the reader was cancelled before its first step
 
     async def _close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
         close = getattr(self._deltas, "aclose", None)
         if close is None:
             return
@@ -109,5 +101,5 @@ class DeltaFeed:
                 await close()
         except TimeoutError:
             log.warning("an answer did not close within %s s; its request may still hold a slot", CLOSE_TIMEOUT_S)
-        except Exception:
+        except Exception:  # a task's end: nobody is left to hear of it but the log
             log.exception("closing an answer failed")

@@ -109,13 +109,17 @@ async def test_an_error_while_closing_harms_nobody() -> None:
 
 
 async def test_a_node_that_turns_the_cancel_into_an_error_does_not_hang() -> None:
+    full = asyncio.Event()
+
     async def deltas() -> AsyncIterator[Delta]:
+        for _ in range(AHEAD_MAX):
+            yield TextDelta("unread")
+        full.set()
         try:
             await asyncio.Event().wait()
-            yield TextDelta("never")
         except asyncio.CancelledError:
             raise RingLost("cancelled") from None
 
     async with asyncio.timeout(2):
-        async with DeltaFeed(deltas(), Closers()) as feed:
-            assert await feed.next(0.001) is None
+        async with DeltaFeed(deltas(), Closers()):
+            await full.wait()
