@@ -69,8 +69,3 @@ CATALOGUE: tuple[CatalogueEntry, ...] = TypeAdapter(tuple[CatalogueEntry, ...]).
 )
 
 DEFAULT_MODEL = CATALOGUE[0].name
-
-
-def find(name: str) -> CatalogueEntry | None:
-    """The entry of that short name, or None."""
-    return next((entry for entry in CATALOGUE if entry.name == name), None)

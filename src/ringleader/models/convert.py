@@ -10,18 +10,20 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ringleader.errors import ModelFault, ModelUnsupported
-from ringleader.models.blocks import GROUP, KINDS, Bytes, dense, packed
+from ringleader.models.blocks import GROUP, KINDS, dense, packed
 from ringleader.models.gguf import Gguf, GgufTensor, read_gguf
 from ringleader.models.gguf_tokenizer import build_tokenizer, tokenizer_config
 from ringleader.models.reporter import Reporter
 from ringleader.models.safetensors import NUMPY_DTYPES, TensorSpec, write_safetensors
 from ringleader.values import Json
 
+_Element = TypeVar("_Element", bound=np.generic)
 Weights = Literal["dense", "packed"]
 """`dense`: everything as float32. `packed`: quantised as in the file, all other numbers as float16."""
 
@@ -68,7 +70,7 @@ def convert(gguf: Path, out: Path, weights: Weights, reporter: Reporter) -> None
     _write_json(out / "tokenizer_config.json", tokenizer_config(source.metadata, config["max_position_embeddings"]))
 
 
-def restore_rows(rows: Bytes, heads: int) -> Bytes:
+def restore_rows(rows: npt.NDArray[_Element], heads: int) -> npt.NDArray[_Element]:
     """Undo the row order that llama.cpp gives to q and k of this architecture.
 
     It stores each head's rows interleaved (0, d/2, 1, d/2+1, ...) because its rotary embedding turns

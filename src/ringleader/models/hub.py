@@ -30,17 +30,19 @@ TIMEOUT_S = 10.0  # without one byte
 TRY_AGAIN_STATUS = {408, 425, 429, 500, 502, 503, 504}
 
 
-def fetch_repository(repository: str, into: Path, reporter: Reporter, *, pause_s: float = 1.0) -> None:
+def fetch_repository(
+    repository: str, into: Path, reporter: Reporter, *, endpoint: str | None = None, pause_s: float = 1.0
+) -> None:
     """Fetch what serving needs of `repository` ("org/name") into `into`, going on with what is there.
 
-    `pause_s` is the first pause between tries of a file; it doubles.
+    `endpoint` None means what HF_ENDPOINT says; `pause_s` is the first pause between tries of a file, it doubles.
 
     Raises:
         UnknownModel: the hub has no such repository, or does not show it to us.
         ModelUnsupported: the repository holds no safetensors weights.
         ModelFault: gated, unreachable, cut off too often, or corrupt; what is whole stays in `into`.
     """
-    hub = Hub(repository)
+    hub = Hub(repository, endpoint)
     reporter.stage(f"look up {repository}")
     files = hub.files()
     total = sum(file.size for file in files)
@@ -67,19 +69,20 @@ def fetch_repository(repository: str, into: Path, reporter: Reporter, *, pause_s
 
 
 class Hub:
-    """One repository on the hub that HF_ENDPOINT names; every error of the library becomes one of ours."""
+    """One repository on a hub; every error of the library becomes one of ours."""
 
-    def __init__(self, repository: str) -> None:
+    def __init__(self, repository: str, endpoint: str | None = None) -> None:
         import huggingface_hub
         from huggingface_hub import errors
 
         self._hub, self._errors = huggingface_hub, errors
         self.repository = repository
+        self.endpoint: str = endpoint or huggingface_hub.constants.ENDPOINT
 
     def files(self) -> list[RemoteFile]:
         """The wanted files of the newest version of the main branch."""
         with self._faults():
-            info = self._hub.HfApi().model_info(
+            info = self._hub.HfApi(endpoint=self.endpoint).model_info(
                 self.repository, revision="main", files_metadata=True, timeout=TIMEOUT_S
             )
             siblings = list(info.siblings or [])
@@ -100,11 +103,11 @@ class Hub:
 
     def _announced(self, sibling: Any, revision: str) -> RemoteFile:
         name = str(sibling.rfilename)
-        url = self._hub.hf_hub_url(self.repository, name, revision=revision)
+        url = self._hub.hf_hub_url(self.repository, name, revision=revision, endpoint=self.endpoint)
         lfs = getattr(sibling, "lfs", None)
         size, etag = sibling.size, lfs.sha256 if lfs else sibling.blob_id
         if type(size) is not int or not etag:  # a mirror that lists names only
-            metadata = self._hub.get_hf_file_metadata(url, timeout=TIMEOUT_S)
+            metadata = self._hub.get_hf_file_metadata(url, timeout=TIMEOUT_S, endpoint=self.endpoint)
             size, etag = metadata.size, metadata.etag
         if type(size) is not int or size < 0 or not etag:
             raise ModelFault(f"the hub tells neither size nor version of {self.repository}/{name}")
@@ -131,7 +134,7 @@ class Hub:
     @contextmanager
     def _faults(self, *, cut: bool = False) -> Iterator[None]:
         errors = self._errors
-        endpoint = self._hub.constants.ENDPOINT
+        endpoint = self.endpoint
         again = f"what was fetched is kept; go on with: ringleader models pull hf:{self.repository}"
         try:
             yield

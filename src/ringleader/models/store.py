@@ -20,7 +20,7 @@ from platformdirs import user_data_path
 
 from ringleader.errors import BadRequest, ModelFault, RingleaderError, UnknownModel
 from ringleader.models import staging
-from ringleader.models.catalogue import CATALOGUE, find
+from ringleader.models.catalogue import CATALOGUE, CatalogueEntry
 from ringleader.models.config import read_config
 from ringleader.models.convert import Weights, default_weights
 from ringleader.models.embedded import make_embedded
@@ -68,8 +68,9 @@ def default_root(environ: Mapping[str, str] = os.environ) -> Path:
 class Store:
     """The store below `root`, which need not exist yet. Safe to use from several processes at once."""
 
-    def __init__(self, root: Path | None = None) -> None:
+    def __init__(self, root: Path | None = None, *, catalogue: tuple[CatalogueEntry, ...] = CATALOGUE) -> None:
         self.root = (root or default_root()).absolute()
+        self._catalogue = {entry.name: entry for entry in catalogue}
 
     def list(self) -> list[StoredModel]:
         """All models, broken and half-fetched ones included, and those of the catalogue that are not pulled."""
@@ -81,7 +82,7 @@ class Store:
             if entry.name.startswith(staging.RESUME) and name not in names:
                 note = f"go on with: ringleader models pull {name}"
                 found.append(StoredModel(name, "interrupted", size_bytes=_disk_bytes(entry), note=note))
-        for known in CATALOGUE:
+        for known in self._catalogue.values():
             if known.name not in names:
                 note = f"ringleader models pull {known.name}"
                 found.append(StoredModel(known.name, "not pulled", known.family, known.layers, note=note))
@@ -126,7 +127,7 @@ class Store:
         if reference.startswith(PATH_STARTS):
             raise BadRequest(f"{reference} is a path: it is served as it is, there is nothing to pull", param="model")
         directory = _directory_name(reference)
-        if SEPARATOR not in directory and find(directory) is None:
+        if SEPARATOR not in directory and directory not in self._catalogue:
             raise UnknownModel(self._advice(reference), param="model")
         if SEPARATOR in directory and weights is not None:
             raise BadRequest(f"{reference} is fetched as it is; weights can only be chosen for {_short_names()}")
@@ -171,7 +172,7 @@ class Store:
     # ------------------------------------------------------------ inside
 
     def _make(self, directory: str, reporter: Reporter, weights: Weights | None) -> None:
-        entry = find(directory)
+        entry = self._catalogue.get(directory)
         if entry is not None:
             with staging.partial(self.root, directory) as stage:
                 made = make_embedded(entry, stage, weights or default_weights(), reporter)
@@ -197,10 +198,10 @@ class Store:
 
     def _advice(self, reference: str, *, pull: bool = True) -> str:
         here = [model.name for model in self.list() if model.state == "ready"]
-        known = [*here, *(entry.name for entry in CATALOGUE if pull)]
+        known = [*here, *(self._catalogue if pull else ())]
         shown = reference.removeprefix(HUB_PREFIX)
         near = difflib.get_close_matches(shown, dict.fromkeys(known), ADVICE_NAMES_MAX, 0.5)
-        if pull and (NAME.fullmatch(reference) or find(reference)):
+        if pull and (NAME.fullmatch(reference) or reference in self._catalogue):
             return f"{reference} is not on this machine; fetch it with: ringleader models pull {reference}"
         hint = f"did you mean {' or '.join(near)}?" if near else f"here are: {', '.join(here) or 'none'}."
         pullable = near[0] if near and near[0] not in here else "hf:org/name"
