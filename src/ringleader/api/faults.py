@@ -16,6 +16,7 @@ from ringleader.api.sse import STREAM
 from ringleader.errors import (
     Busy,
     CallerFault,
+    DeadlinePassed,
     ModelDoesNotFit,
     ModelFault,
     ModelUnsupported,
@@ -48,6 +49,7 @@ TABLE: tuple[tuple[type[RingleaderError], Rule], ...] = (
     (UnknownModel, Rule(404, "invalid_request_error")),
     (CallerFault, Rule(400, "invalid_request_error")),
     (Busy, Rule(429, "rate_limit_error", retry=True)),
+    (DeadlinePassed, Rule(504, "server_error")),
     (PeerFault, Rule(503, "server_error", retry=True)),
     (ModelDoesNotFit, Rule(503, "server_error")),
     (ModelUnsupported, Rule(400, "invalid_request_error")),

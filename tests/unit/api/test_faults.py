@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import ringleader.errors
@@ -51,6 +53,14 @@ def test_every_error_of_the_tree_is_in_the_table() -> None:
     for kind in vars(ringleader.errors).values():
         if isinstance(kind, type) and issubclass(kind, RingleaderError):
             assert any(issubclass(kind, listed) for listed, _ in TABLE)
+
+
+def test_the_table_answers_as_the_tree_in_errors_is_drawn() -> None:
+    drawn = re.findall(r"── (\w+) .* (\d{3})$", ringleader.errors.__doc__ or "", re.MULTILINE)
+    assert len(drawn) >= 10
+    for name, status in drawn:
+        kind = getattr(ringleader.errors, name)
+        assert rule_of(kind("x")).status == int(status), name
 
 
 def test_only_texts_for_callers_leave() -> None:
