@@ -73,11 +73,11 @@ class Hub:
 
     def __init__(self, repository: str, endpoint: str | None = None) -> None:
         import huggingface_hub
-        from huggingface_hub import errors
+        from huggingface_hub import constants, errors, utils
 
-        self._hub, self._errors = huggingface_hub, errors
+        self._hub, self._errors, self._utils = huggingface_hub, errors, utils
         self.repository = repository
-        self.endpoint: str = endpoint or huggingface_hub.constants.ENDPOINT
+        self.endpoint: str = endpoint or constants.ENDPOINT
 
     def files(self) -> list[RemoteFile]:
         """The wanted files of the newest version of the main branch."""
@@ -120,7 +120,7 @@ class Hub:
         Raises:
             Cut: the connection failed or the server wants us to come back later.
         """
-        headers = {**self._hub.utils.build_hf_headers(), "Accept-Encoding": "identity"}
+        headers = {**self._utils.build_hf_headers(), "Accept-Encoding": "identity"}
         if start:
             headers["Range"] = f"bytes={start}-"
         session = self._hub.get_session()
@@ -128,8 +128,8 @@ class Hub:
             with session.stream("GET", file.url, headers=headers, timeout=TIMEOUT_S, follow_redirects=True) as answer:
                 if answer.status_code == 416:  # what we have is longer than the file now is
                     raise Cut("the server refused to go on in the middle", restart=True)
-                self._hub.utils.hf_raise_for_status(answer)
-                yield (start if answer.status_code == 206 else 0), answer.iter_bytes(1 << 20)
+                self._utils.hf_raise_for_status(answer)
+                yield (start if answer.status_code == 206 else 0), answer.iter_bytes()
 
     @contextmanager
     def _faults(self, *, cut: bool = False) -> Iterator[None]:
