@@ -45,6 +45,10 @@ class Tokenizer:
         """Text of `ids`, special tokens included as their text; broken UTF-8 as U+FFFD."""
         return str(self._rust.decode(list(ids), skip_special_tokens=False))
 
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes that `token` stands for, perhaps only a part of a character; b"" for an id past the vocabulary."""
+        return bytes(self.grammar_view.decode_bytes([token])) if 0 <= token < self.vocab_size else b""
+
     def token_id(self, text: str) -> int | None:
         """The id whose token is exactly `text` (as in the vocabulary), or None."""
         found = self._rust.token_to_id(text)

@@ -6,8 +6,12 @@ from typing import Annotated
 
 import typer
 
-from ringleader import __version__
+import ringleader
+from ringleader.cli import models
+from ringleader.cli.chat import chat
+from ringleader.cli.node import node
 from ringleader.cli.shard import shard
+from ringleader.cli.status import status
 
 app = typer.Typer(
     name="ringleader",
@@ -24,10 +28,14 @@ def program(
 ) -> None:
     """The Macs on one network as one inference server."""
     if version:
-        typer.echo(__version__)
+        typer.echo(ringleader.__version__)
         raise typer.Exit
 
 
+app.command()(node)
+app.command()(chat)
+app.command()(status)
+app.add_typer(models.app, name="models")
 app.command(hidden=True)(shard)
 
 

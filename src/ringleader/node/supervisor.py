@@ -50,7 +50,6 @@ class Supervisor:
         self._tell = tell
         self._watchers: dict[tuple[PlanHash, int], asyncio.Task[None]] = {}
         self._processes: dict[tuple[PlanHash, int], Process] = {}
-        self._stopping: set[tuple[PlanHash, int]] = set()
 
     def start(self, shard: ShardStart) -> None:
         """Start a shard; what becomes of it is told. An order for one that runs already changes nothing."""
@@ -60,14 +59,12 @@ class Supervisor:
             self._watchers[key] = task
 
     async def stop(self, plan: PlanHash, index: int) -> None:
-        """End a shard and wait until it is gone. Its end is not told as a death."""
+        """End a shard and wait until it is gone. Its end is told as any other."""
         key = (plan, index)
-        self._stopping.add(key)
         if (process := self._processes.get(key)) is not None:
             await _end(process)
         if (task := self._watchers.get(key)) is not None:
             await asyncio.wait({task})
-        self._stopping.discard(key)
 
     async def stop_all(self) -> None:
         """End every shard at once."""
@@ -90,8 +87,7 @@ class Supervisor:
             if process_gone is not None and process_gone.returncode is None:
                 process_gone.kill()
             del self._watchers[key]
-            if key not in self._stopping:
-                self._tell(ShardDied(shard.plan, shard.index, _explain(reason, process_gone, tail)))
+            self._tell(ShardDied(shard.plan, shard.index, _explain(reason, process_gone, tail)))
 
     async def _spawn(self, shard: ShardStart) -> Process:
         return await asyncio.create_subprocess_exec(

@@ -98,7 +98,7 @@ class Welcome(_message.Message):
     def __init__(self, version: _Optional[int] = ..., master: _Optional[str] = ..., refused: _Optional[str] = ...) -> None: ...
 
 class StartShard(_message.Message):
-    __slots__ = ("plan", "index", "model", "digest", "first_layer", "stop_layer", "layers")
+    __slots__ = ("plan", "index", "model", "digest", "first_layer", "stop_layer", "layers", "kv_tokens")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +106,7 @@ class StartShard(_message.Message):
     FIRST_LAYER_FIELD_NUMBER: _ClassVar[int]
     STOP_LAYER_FIELD_NUMBER: _ClassVar[int]
     LAYERS_FIELD_NUMBER: _ClassVar[int]
+    KV_TOKENS_FIELD_NUMBER: _ClassVar[int]
     plan: str
     index: int
     model: str
@@ -113,7 +114,8 @@ class StartShard(_message.Message):
     first_layer: int
     stop_layer: int
     layers: int
-    def __init__(self, plan: _Optional[str] = ..., index: _Optional[int] = ..., model: _Optional[str] = ..., digest: _Optional[str] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., layers: _Optional[int] = ...) -> None: ...
+    kv_tokens: int
+    def __init__(self, plan: _Optional[str] = ..., index: _Optional[int] = ..., model: _Optional[str] = ..., digest: _Optional[str] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., layers: _Optional[int] = ..., kv_tokens: _Optional[int] = ...) -> None: ...
 
 class StopShard(_message.Message):
     __slots__ = ("plan", "index")

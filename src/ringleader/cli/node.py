@@ -1,0 +1,132 @@
+"""`ringleader node`: run a node on this machine until ^C."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ringleader.config import API_PORT, CONTEXT_DEFAULT, CONTROL_PORT, NodeOptions, default_name, parse_layers
+from ringleader.errors import RingleaderError
+from ringleader.node.node import Listening, run_node
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+log = logging.getLogger("ringleader.node")
+
+
+def node(
+    model: Annotated[
+        list[str] | None, typer.Option(help="Load this model at the start (name, hf:org/name or path); repeatable.")
+    ] = None,
+    peer: Annotated[str, typer.Option(help="Follow the master at this host:port instead of being one.")] = "",
+    name: Annotated[str, typer.Option(help="This node's name; the host's name by default.")] = "",
+    host: Annotated[str, typer.Option(help="Address at which other nodes reach this one.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port for other nodes; 0 takes a free one.")] = CONTROL_PORT,
+    api_host: Annotated[str, typer.Option(help="Address of the HTTP API.")] = "127.0.0.1",
+    api_port: Annotated[int, typer.Option(help="Port of the HTTP API; 0 takes a free one.")] = API_PORT,
+    api_key: Annotated[str, typer.Option(envvar="RINGLEADER_API_KEY", help="Key that clients must send.")] = "",
+    shards: Annotated[int, typer.Option(help="Cut models into this many shards (default: the fewest nodes).")] = 0,
+    layers: Annotated[str, typer.Option(help="Place layers by hand, as in a=0-14,b=15-29.")] = "",
+    context: Annotated[int, typer.Option(help="Longest prompt and answer together, in tokens.")] = CONTEXT_DEFAULT,
+    nodes: Annotated[int, typer.Option(help="Wait for this many nodes before loading models.")] = 1,
+    home: Annotated[Path | None, typer.Option(envvar="RINGLEADER_HOME", help="Where models are kept.")] = None,
+    ready_json: Annotated[bool, typer.Option("--json", help="Print one JSON line when ready.")] = False,
+    leash: Annotated[bool, typer.Option(hidden=True, help="End when standard input closes.")] = False,
+) -> None:
+    """Run a node: the first one is the master and serves the API, others follow it with --peer."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    try:
+        options = NodeOptions(
+            name=name or default_name(),
+            host=host,
+            control_port=port,
+            api_host=api_host,
+            api_port=api_port,
+            api_key=api_key or None,
+            peer=peer or None,
+            models=tuple(model or ()),
+            shards=shards or None,
+            layers=parse_layers(layers),
+            context=context,
+            wait_for=nodes,
+            home=home,
+        )
+    except RingleaderError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(EXIT_USAGE) from error
+    raise typer.Exit(_run(options, lambda listening: _greet(options, listening, ready_json), leash))
+
+
+def _run(options: NodeOptions, on_ready: Callable[[Listening], None], leash: bool) -> int:
+    import uvloop
+
+    code = 0
+    try:
+        uvloop.run(_until_signal(options, on_ready, leash))
+    except* RingleaderError as group:
+        for error in _leaves(group):
+            typer.echo(f"error: {error}", err=True)
+        code = EXIT_FAILED
+    return code
+
+
+def _leaves(group: BaseExceptionGroup[Any]) -> list[BaseException]:
+    found: list[BaseException] = []
+    for error in group.exceptions:
+        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return found
+
+
+async def _until_signal(options: NodeOptions, on_ready: Callable[[Listening], None], leash: bool) -> None:
+    """Run the node; SIGINT, SIGTERM or a closed leash end it in order, a second signal at once."""
+    loop = asyncio.get_running_loop()
+    running = asyncio.create_task(run_node(options, on_ready), name="node")
+    asked = False
+
+    def stop() -> None:
+        nonlocal asked
+        if asked:
+            os._exit(130)
+        asked = True
+        log.info("Stopping.")
+        running.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    if leash:
+        threading.Thread(target=_watch_leash, args=(loop, stop), name="leash", daemon=True).start()
+    try:
+        await running
+    except asyncio.CancelledError:
+        if not asked:
+            raise
+
+
+def _watch_leash(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    while sys.stdin.buffer.read(4096):
+        pass
+    loop.call_soon_threadsafe(stop)
+
+
+def _greet(options: NodeOptions, listening: Listening, as_json: bool) -> None:
+    if as_json:
+        line = {"node": listening.node, "api": listening.api, "control": listening.control}
+        typer.echo(json.dumps(line))
+        sys.stdout.flush()
+    if not listening.api:
+        log.info("Node %s follows %s. Stop with ^C.", options.name, options.peer)
+        return
+    log.info("Node %s is the master. API %s   Other nodes: --peer %s", options.name, listening.api, listening.control)
+    log.warning("Connections between nodes are not encrypted yet: use a network that you trust.")

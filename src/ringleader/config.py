@@ -1,0 +1,80 @@
+"""What a node is told at its start, checked once. Leaf module: imports no room."""
+
+from __future__ import annotations
+
+import re
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from ringleader.errors import BadRequest
+
+API_PORT = 52415
+CONTROL_PORT = 52416
+CONTEXT_DEFAULT = 8192  # tokens of prompt and answer; a plan reserves KV for STREAMS_PLANNED such requests
+STREAMS_PLANNED = 2
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """Options of `ringleader node`.
+
+    `peer` None makes this node the master; otherwise host:port of the master's control port. `models` are
+    served from the start, by store name, hf:org/name or path. `layers` and `shards` override the plan.
+    `home` None means the user's data directory.
+    """
+
+    name: str
+    host: str = "127.0.0.1"
+    control_port: int = CONTROL_PORT
+    api_host: str = "127.0.0.1"
+    api_port: int = API_PORT
+    api_key: str | None = None
+    peer: str | None = None
+    models: tuple[str, ...] = ()
+    shards: int | None = None
+    layers: tuple[tuple[str, int, int], ...] = ()
+    context: int = CONTEXT_DEFAULT
+    wait_for: int = 1
+    home: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise BadRequest(f"--name {self.name!r}: use up to 63 letters, digits, '.', '_' and '-'", param="name")
+        if self.context < 16:
+            raise BadRequest("--context must be at least 16 tokens", param="context")
+        if self.peer is not None and not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^:\s]+):\d{1,5}", self.peer):
+            raise BadRequest(
+                f"--peer {self.peer!r}: write host:port, as in mac-studio.local:{CONTROL_PORT}", param="peer"
+            )
+        if self.api_host not in {"127.0.0.1", "localhost", "::1"} and not self.api_key:
+            raise BadRequest(
+                f"--api-host {self.api_host} is open to the network: set a key with --api-key or RINGLEADER_API_KEY",
+                param="api_key",
+            )
+
+    @property
+    def kv_tokens(self) -> int:
+        """The plan's KV budget, in tokens of all live requests together."""
+        return self.context * STREAMS_PLANNED
+
+
+def default_name() -> str:
+    """This machine's short host name, made fit to be a node's name."""
+    short = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname().split(".")[0]).strip("-._")
+    return short[:63] or "node"
+
+
+def parse_layers(text: str) -> tuple[tuple[str, int, int], ...]:
+    """`a=0-14,b=15-29` to ((a, 0, 15), (b, 15, 30)). Raises BadRequest naming the part that is wrong."""
+    ranges = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        found = re.fullmatch(r"([^=\s]+)=(\d+)(?:-(\d+))?", part)
+        if found is None:
+            raise BadRequest(f"--layers: {part!r} is not node=first-last, as in a=0-14,b=15-29", param="layers")
+        first, last = int(found[2]), int(found[3] or found[2])
+        if last < first:
+            raise BadRequest(f"--layers: {part!r} ends before it begins", param="layers")
+        ranges.append((found[1], first, last + 1))
+    return tuple(ranges)

@@ -1,0 +1,207 @@
+"""From a checked request to the deltas of its answer: the main path of the product, top to bottom.
+
+Runs on the master. What may be wrong with a request is found in `answer`, before any shard hears of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import itertools
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+
+from ringleader.cluster.messages import Event, PlanWish, RequestArrived, RequestCancelled, RequestEnded
+from ringleader.errors import OurFault, RingleaderError
+from ringleader.language.prompt import Prompt, compose, parser
+from ringleader.language.stream import StreamParser
+from ringleader.net.ring import RingClient, Tokens
+from ringleader.node.shelf import Entry, Shelf
+from ringleader.node.telemetry import RingMeter
+from ringleader.values import (
+    Answer,
+    ChatRequest,
+    Delta,
+    Finished,
+    FinishReason,
+    ModelId,
+    ReasoningDelta,
+    RequestId,
+    SlotSpec,
+    Usage,
+)
+
+REQUEST_DEADLINE_S = 3600.0  # from arrival to the last token; a book takes minutes, a forgotten request for ever
+
+
+@dataclass(slots=True)
+class Job:
+    """One request under way. `news` holds tokens, or the error that ended it."""
+
+    request: RequestId
+    entry: Entry
+    prompt: Prompt
+    spec: SlotSpec
+    started: asyncio.Future[None]
+    news: asyncio.Queue[Tokens | RingleaderError] = field(default_factory=asyncio.Queue)
+
+    def fail(self, error: RingleaderError) -> None:
+        """End it with an error: before its start for whoever waits there, later for whoever reads."""
+        if not self.started.done():
+            self.started.set_exception(error)
+        self.news.put_nowait(error)
+
+
+class Desk:
+    """Takes requests in (the API's Answerer) and connects them with what the cluster decides about them."""
+
+    def __init__(self, shelf: Shelf, tell: Callable[[Event], None], wish: PlanWish) -> None:
+        self._shelf = shelf
+        self._tell = tell
+        self._wish = wish
+        self._jobs: dict[RequestId, Job] = {}
+        self._numbers = itertools.count(1)
+        self._run = secrets.token_hex(4)  # ids differ between runs of the node
+        self.meters: dict[ModelId, RingMeter] = {}
+        self.followers = True
+
+    async def answer(self, request: ChatRequest) -> Answer:
+        """Accept `request`: everything that can be wrong with it is raised here, before a shard is touched.
+
+        Raises CallerFault, ModelFault, and PeerFault when no ring can be had for it.
+        """
+        entry = await self._shelf.entry(request.model)
+        today = datetime.date.today()
+        prompt = await asyncio.to_thread(compose, entry.voice, replace(request, max_tokens=None), today)
+        job = self._job(request, entry, prompt)
+        self._jobs[job.request] = job
+        deadline = time.monotonic() + REQUEST_DEADLINE_S
+        self._tell(RequestArrived(job.request, entry.costs, self._wish, deadline))
+        try:
+            await job.started
+        except BaseException:  # the client may leave while the ring still loads
+            self._drop(job)
+            raise
+        deltas = Deltas(self._deltas(request, job), lambda: self._drop(job))
+        return Answer(request.model, deltas, prompt.warnings)
+
+    def _job(self, request: ChatRequest, entry: Entry, prompt: Prompt) -> Job:
+        room = entry.voice.context_max - len(prompt.ids)
+        spec = SlotSpec(
+            sampling=request.sampling,
+            max_tokens=min(request.max_tokens or room, room),
+            prompt_tokens=len(prompt.ids),
+            opening_tokens=len(prompt.opening),
+            grammar=prompt.grammar or "",
+            top_logprobs=request.top_logprobs,
+            followers=self.followers,
+        )
+        name = RequestId(f"{self._run}-{next(self._numbers)}")
+        return Job(name, entry, prompt, spec, asyncio.get_running_loop().create_future())
+
+    async def _deltas(self, request: ChatRequest, job: Job) -> AsyncIterator[Delta]:
+        reader = parser(job.entry.voice, job.prompt, request)
+        meter = self.meters.setdefault(request.model, RingMeter())
+        usage = Usage(prompt_tokens=len(job.prompt.ids))
+        for delta in reader.open(job.prompt.opening):
+            yield delta
+        finish: FinishReason | None = None
+        while finish is None:
+            news = await job.news.get()
+            if isinstance(news, RingleaderError):
+                raise news
+            for delta in reader.feed(news.tokens, news.logprobs):
+                usage = _reasoned(usage, delta)
+                yield delta
+            usage = _counted(usage, news)
+            meter.count(len(news.tokens))
+            finish = _finish(news, reader)
+        for delta in reader.finish(finish):
+            yield delta
+        meter.requests += 1
+        meter.passes += usage.passes
+        yield Finished(reader.finish_reason(finish), usage)
+
+    def _drop(self, job: Job) -> None:
+        """Nobody reads this request any more; if it still runs, it is cancelled everywhere."""
+        if self._jobs.pop(job.request, None) is not None:
+            self._tell(RequestCancelled(job.request))
+
+    # ------------------------------------------------------------ what the cluster decided, what the ring said
+
+    def dispatch(self, request: RequestId, ring: RingClient) -> None:
+        """Hand the request to the ring. Raises RingLost when its head is gone."""
+        if (job := self._jobs.get(request)) is not None:
+            ring.submit(request, job.prompt.ids, job.spec)
+            if not job.started.done():
+                job.started.set_result(None)
+
+    def fail(self, request: RequestId, error: RingleaderError) -> None:
+        """The cluster ended the request."""
+        if (job := self._jobs.pop(request, None)) is not None:
+            job.fail(error)
+
+    def tokens(self, request: RequestId, tokens: Tokens) -> None:
+        """The head reported. Of a request that was dropped: nothing."""
+        job = self._jobs.get(request)
+        if job is None:
+            return
+        if tokens.finish:
+            del self._jobs[request]
+            self._tell(RequestEnded(request))
+        if tokens.finish == "error":
+            job.fail(OurFault(f"request {request}: {tokens.error}"))
+        else:
+            job.news.put_nowait(tokens)
+
+    def token_bytes(self, model: ModelId, token: int) -> bytes:
+        """The bytes of one token, for logprobs."""
+        return self._shelf.known(model).voice.tokenizer.token_bytes(token)
+
+
+class Deltas:
+    """The deltas with a close that works even when nobody ever asked for the first one."""
+
+    def __init__(self, inner: AsyncIterator[Delta], on_close: Callable[[], None]) -> None:
+        self._inner = inner
+        self._on_close = on_close
+
+    def __aiter__(self) -> AsyncIterator[Delta]:
+        return self
+
+    async def __anext__(self) -> Delta:
+        return await anext(self._inner)
+
+    async def aclose(self) -> None:
+        """Stop reading; cancels the request unless it has ended."""
+        self._on_close()
+        close = getattr(self._inner, "aclose", None)
+        if close is not None:
+            with contextlib.suppress(RuntimeError):  # it is being iterated by a task that is being cancelled
+                await close()
+
+
+def _finish(news: Tokens, reader: StreamParser) -> FinishReason | None:
+    if reader.stopped:
+        return "stop"
+    if news.finish == "stop" or news.finish == "length":
+        return news.finish
+    return None
+
+
+def _counted(usage: Usage, news: Tokens) -> Usage:
+    return replace(
+        usage,
+        completion_tokens=usage.completion_tokens + len(news.tokens),
+        forced_tokens=usage.forced_tokens + max(0, len(news.tokens) - 1),
+        passes=news.passes,
+    )
+
+
+def _reasoned(usage: Usage, delta: Delta) -> Usage:
+    if not isinstance(delta, ReasoningDelta):
+        return usage
+    return replace(usage, reasoning_tokens=usage.reasoning_tokens + len(delta.tokens))

@@ -1,0 +1,101 @@
+"""The models that this node knows: found in the store or by path, weighed, and given a voice, each once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ringleader.api.contracts import ModelCard
+from ringleader.errors import UnknownModel
+from ringleader.language.prompt import Voice, voice
+from ringleader.models.headers import read_costs
+from ringleader.models.store import Store
+from ringleader.shard.families import check_family
+from ringleader.tokenizer import load_tokenizer
+from ringleader.values import ModelCosts, ModelId
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One model, ready to be talked to. `reference` finds it on other nodes too (a store name or a path)."""
+
+    model: ModelId
+    reference: str
+    directory: Path
+    costs: ModelCosts
+    voice: Voice
+
+
+@dataclass(slots=True)
+class Shelf:
+    """`served` are references given at the start; the store's models come on top. `context` caps requests."""
+
+    store: Store
+    served: tuple[str, ...]
+    context: int
+    loaded: set[ModelId] = field(default_factory=set)
+    _entries: dict[ModelId, Entry] = field(default_factory=dict)
+    _locks: dict[ModelId, asyncio.Lock] = field(default_factory=dict)
+
+    async def entry(self, model: ModelId) -> Entry:
+        """The model as requests need it; the first call reads its headers and tokenizer (a second or two).
+
+        Raises UnknownModel, ModelFault, ModelUnsupported.
+        """
+        if (known := self._entries.get(model)) is not None:
+            return known
+        reference = await asyncio.to_thread(self._reference, model)
+        async with self._locks.setdefault(model, asyncio.Lock()):
+            if model not in self._entries:
+                self._entries[model] = await asyncio.to_thread(self._open, model, reference)
+        return self._entries[model]
+
+    def _reference(self, model: ModelId) -> str:
+        """Clients may name what the node serves, or what lies in its store; never a path of their own."""
+        for reference in self.served:
+            if model in (reference, self.store.model_id(reference)):
+                return reference
+        if model in self._stored():
+            return model
+        known = sorted({*self.names()})
+        raise UnknownModel(
+            f"The model {model!r} does not exist here. "
+            + (f"Served: {', '.join(known)}." if known else "Fetch one: ringleader models pull smollm2-135m"),
+            param="model",
+        )
+
+    def _open(self, model: ModelId, reference: str) -> Entry:
+        directory = self.store.resolve(reference)
+        costs = read_costs(directory, model)
+        check_family(costs.family)
+        tokenizer = load_tokenizer(directory)
+        _ = tokenizer.grammar_view  # built here, not in the first forced request
+        portable = str(directory) if Path(reference).expanduser().exists() else reference
+        return Entry(model, portable, directory, costs, voice(tokenizer, min(costs.context_max, self.context)))
+
+    def names(self) -> list[ModelId]:
+        """Ids of all models that a request may name."""
+        served = [self.store.model_id(reference) for reference in self.served]
+        return list(dict.fromkeys([*served, *self._stored()]))
+
+    def _stored(self) -> list[ModelId]:
+        return [ModelId(stored.name) for stored in self.store.list() if stored.state == "ready"]
+
+    def known(self, model: ModelId) -> Entry:
+        """An entry that was opened before."""
+        return self._entries[model]
+
+    async def cards(self) -> list[ModelCard]:
+        """For `/v1/models`."""
+        return await asyncio.to_thread(self._cards)
+
+    def _cards(self) -> list[ModelCard]:
+        cards = []
+        for model in self.names():
+            entry = self._entries.get(model)
+            directory = entry.directory if entry else self.store.resolve(self._reference(model))
+            created = int((directory / "config.json").stat().st_mtime)
+            context = entry.voice.context_max if entry else None
+            cards.append(ModelCard(model, created, model in self.loaded, context))
+        return cards
