@@ -6,13 +6,14 @@ The guards come first and use no recursion: a schema is a stranger's data of any
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
 from ringleader.errors import BadRequest
+from ringleader.language.recursion import deeper_than, endless, listed
 from ringleader.values import Json, Tool
 
 # The grammar engine's JSON reader stops at 128 levels; each level of a schema costs two or three.
@@ -22,7 +23,6 @@ SCHEMA_CHARS_MAX = 200_000
 TOOLS_CHARS_MAX = 1_000_000
 # The engine gives up on objects with some 500 optional properties, and only when it reaches them.
 OPTIONAL_MAX = 400
-PROOFS_MAX = 32
 VERDICTS_MAX = 256  # agents send the same tools with every turn
 
 # Free whitespace lets a weak model loop for ever, so JSON is written with none to choose.
@@ -85,23 +85,6 @@ def invalid(name: str, param: str, reason: str) -> BadRequest:
     )
 
 
-def deeper_than(value: Json, limit: int) -> bool:
-    """Whether a JSON value nests more than `limit` levels; walks level by level."""
-    level = [value]
-    for _ in range(limit):
-        level = [child for node in level for child in _children(node)]
-        if not level:
-            return False
-    return True
-
-
-def _children(node: Json) -> Iterator[Json]:
-    if isinstance(node, Mapping):
-        yield from node.values()
-    elif isinstance(node, list | tuple):
-        yield from node
-
-
 def closed(parameters: Mapping[str, Json] | None) -> dict[str, Json]:
     """The schema's copy for the grammar: an object, and no keys but the declared ones unless it says so.
 
@@ -156,7 +139,7 @@ def _is_composed(node: Mapping[str, Json]) -> bool:
     """Whether other parts of the same schema may add keys to the object that `node` describes."""
     if "$ref" in node or "allOf" in node:
         return True
-    branches = [*_listed(node.get("anyOf")), *_listed(node.get("oneOf"))]
+    branches = [*listed(node.get("anyOf")), *listed(node.get("oneOf"))]
     return any(not isinstance(b, Mapping) or "properties" in b or any(k in b for k in COMPOSITION) for b in branches)
 
 
@@ -169,13 +152,9 @@ def _refuse_contradiction(node: Mapping[str, Json]) -> None:
         if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
             raise ValueError(f"its {low} {least} is greater than its {high} {most}, which no value can meet.")
 
-    properties, required = node.get("properties"), _listed(node.get("required"))
+    properties, required = node.get("properties"), listed(node.get("required"))
     if isinstance(properties, Mapping) and len(properties) - len(required) > OPTIONAL_MAX:
         raise ValueError(f"an object in it has more than {OPTIONAL_MAX} optional properties.")
-
-
-def _listed(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
 
 
 def grammar_text(schema: Mapping[str, Json], *, lenient: bool) -> str:
@@ -199,67 +178,6 @@ def judge(text: str) -> Verdict:
 
 def _lark(text: str) -> str:
     return str(LLMatcher.grammar_from_lark(f"start: json\njson: %json {text}"))
-
-
-def endless(schema: Mapping[str, Json]) -> str | None:
-    """A `$ref` of the schema that no finite value meets (`{"$ref": "#"}` at its plainest), or None.
-
-    The engine accepts those and then fails in the middle of an answer. Found as a least fixed point: what is
-    not shown to be finite is endless.
-    """
-    unproven = {ref: target for ref in _references(schema) if (target := _resolve(schema, ref)) is not None}
-    order = list(unproven)
-    for _ in range(PROOFS_MAX):
-        found = [ref for ref in order if ref in unproven and _is_finite(unproven[ref], unproven, pop=ref)]
-        order.reverse()  # chains of definitions run both ways
-        if not found:
-            break
-    return next(iter(unproven), None)
-
-
-def _is_finite(node: Json, unproven: dict[str, Json], *, pop: str | None = None) -> bool:
-    finite = isinstance(node, bool) or not isinstance(node, Mapping) or _parts_are_finite(node, unproven)
-    if finite and pop is not None:
-        del unproven[pop]  # at once, so that one pass proves a whole chain
-    return finite
-
-
-def _parts_are_finite(node: Mapping[str, Json], unproven: dict[str, Json]) -> bool:
-    reference = node.get("$ref")
-    if isinstance(reference, str) and reference in unproven:
-        return False
-    for key in ("anyOf", "oneOf"):
-        branches = _listed(node.get(key))
-        if branches and not any(_is_finite(branch, unproven) for branch in branches):
-            return False
-    needed = _listed(node.get("allOf"))
-    properties = node.get("properties")
-    if isinstance(properties, Mapping):
-        needed = needed + [properties.get(n) for n in _listed(node.get("required")) if isinstance(n, str)]
-    least = node.get("minItems")
-    if isinstance(least, int) and least > 0:
-        needed = [*needed, node.get("items"), *_listed(node.get("prefixItems"))[:least]]
-    return all(_is_finite(part, unproven) for part in needed)
-
-
-def _references(schema: Json) -> Iterator[str]:
-    waiting = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Mapping) and isinstance(node.get("$ref"), str):
-            yield node["$ref"]
-        waiting.extend(_children(node))
-
-
-def _resolve(schema: Json, pointer: str) -> Json:
-    """What a local pointer means, or None for others (which the engine refuses or knows better)."""
-    node = schema
-    if not pointer.startswith("#"):
-        return None
-    for part in pointer[1:].split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        node = node.get(key) if isinstance(node, Mapping) else None
-    return node
 
 
 def _is_dead_end(grammar: str) -> bool:

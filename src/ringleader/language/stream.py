@@ -8,24 +8,14 @@ exactly what may yet become a marker, a stop string or swallowed whitespace.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Literal
 
 from ringleader.language.detokenizer import Detokenizer
 from ringleader.language.dialects.dialect import Dialect, Marker
+from ringleader.language.drafts import Draft, Kind
 from ringleader.language.tool_choice import ToolChoice
 from ringleader.tokenizer import Tokenizer
-from ringleader.values import (
-    ArgumentsDelta,
-    CallEnded,
-    CallStarted,
-    Delta,
-    FinishReason,
-    ReasoningDelta,
-    TextDelta,
-    TokenLogprob,
-)
+from ringleader.values import Delta, FinishReason, TokenLogprob
 
 STRAY = " \t\r\n}"  # what models write between a call's JSON and its closing marker
 
@@ -37,32 +27,6 @@ class Mode(Enum):
     REASONING = auto()
     CALL = auto()
     AFTER_CALL = auto()  # its JSON is whole, its closing marker is still to come
-
-
-Kind = Literal["text", "reasoning", "started", "arguments", "ended"]
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A delta that may still grow. `text` is the name for a started call."""
-
-    kind: Kind
-    index: int
-    text: str
-    tokens: list[int] = field(default_factory=list)
-    logprobs: list[TokenLogprob] = field(default_factory=list)
-
-    def delta(self) -> Delta:
-        tokens = tuple(self.tokens)
-        if self.kind == "text":
-            return TextDelta(self.text, tokens, tuple(self.logprobs))
-        if self.kind == "reasoning":
-            return ReasoningDelta(self.text, tokens)
-        if self.kind == "started":
-            return CallStarted(self.index, self.text, tokens)
-        if self.kind == "arguments":
-            return ArgumentsDelta(self.index, self.text, tokens)
-        return CallEnded(self.index, tokens)
 
 
 class StreamParser:
@@ -100,8 +64,8 @@ class StreamParser:
         self._raw: list[str] = []  # the call being read, with what was swallowed before it
         self._reader = dialect.reader()
         self._pending: list[tuple[int, TokenLogprob | None]] = []
-        self._drafts: list[_Draft] = []
-        self._kept: list[_Draft] = []  # of an unconstrained call that is not whole yet
+        self._drafts: list[Draft] = []
+        self._kept: list[Draft] = []  # of an unconstrained call that is not whole yet
 
     def open(self, ids: Sequence[int]) -> list[Delta]:
         """Take the opening. Its deltas name no ids: they belong to the prompt, not to the answer."""
@@ -128,7 +92,7 @@ class StreamParser:
             self._cut_off(reason)
         elif self._mode is Mode.REASONING:
             self._emit("reasoning", self._held.rstrip())
-        elif self._mode is Mode.TEXT and not self.stopped:
+        elif self._mode is Mode.TEXT and not self._stops_before(len(self._held)):
             self._emit("text", self._held)
         self._held = ""
         return self._delivered()
@@ -215,11 +179,19 @@ class StreamParser:
             self._begin_call()
         elif self._watches(dialect.think_open) and self._held.strip() == dialect.think_open.text:
             self._begin_reasoning()
-        elif (found := next((s for s in self._stop if self._held.endswith(s)), None)) is not None:
-            self._emit("text", self._held.removesuffix(found))
-            self._held, self.stopped = "", True
         else:
-            self._release()
+            begun = _overlap(self._held, dialect.call_open.text) if self._watches(dialect.call_open) else 0
+            if not self._stops_before(len(self._held) - begun):
+                self._release()
+
+    def _stops_before(self, end: int) -> bool:
+        """Stop at a stop string that begins before `end`. One that begins later may be part of a call's marker."""
+        found = [(at + len(text), at) for text in self._stop if 0 <= (at := self._held.find(text)) < end]
+        if not found:
+            return False
+        self._emit("text", self._held[: min(found)[1]])
+        self._held, self.stopped = "", True
+        return True
 
     def _watches(self, marker: Marker) -> bool:
         """Whether `marker`, as plain text, would mean something here."""
@@ -354,7 +326,7 @@ class StreamParser:
         if last is not None and not always and (last.kind, last.index) == (kind, index):
             last.text += text
         else:
-            last = _Draft(kind, index, text)
+            last = Draft(kind, index, text)
             drafts.append(last)
         last.tokens += [token for token, _ in self._pending]
         if kind == "text":

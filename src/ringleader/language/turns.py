@@ -14,8 +14,9 @@ from functools import lru_cache
 from itertools import takewhile
 
 from ringleader.language.dialects.json_tags import describe_tools, write_call, write_result
+from ringleader.language.recursion import deeper_than
 from ringleader.language.sandbox import TemplateFault, expand
-from ringleader.language.schema import DEPTH_MAX, NO_ARGUMENTS, deeper_than
+from ringleader.language.schema import DEPTH_MAX, NO_ARGUMENTS
 from ringleader.values import Json, Message, Tool
 
 Turn = dict[str, Json]

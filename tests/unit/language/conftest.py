@@ -35,7 +35,8 @@ def _tokenizer(special: list[str], template: str) -> Tokenizer:
     )
     bpe.add_special_tokens([AddedToken(text, special=True) for text in ["<|im_start|>", "<|im_end|>", *special]])
     fast = PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token="<|im_start|>", eos_token="<|im_end|>")
-    end = bpe.token_to_id("<|im_end|>")
+    end = fast.eos_token_id
+    assert isinstance(end, int)
     return Tokenizer(fast, vocab_size=bpe.get_vocab_size() + 12, eos_ids=(end,), chat_template=template)
 
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from ringleader.errors import BadRequest
-from ringleader.language.schema import OPTIONAL_MAX, check_tools, closed, deeper_than, endless, grammar_text, judge
+from ringleader.language.schema import OPTIONAL_MAX, check_tools, closed, grammar_text, judge
 from ringleader.values import Json, Tool
 from tests.unit.language.builders import NOW, WEATHER
 
@@ -99,34 +99,6 @@ def test_a_part_that_can_never_be_met_or_built_is_refused_even_where_it_is_optio
         closed({"type": "object", "properties": {"x": {"type": "array", "items": part}}})
 
 
-@pytest.mark.parametrize(
-    ("schema", "found"),
-    [
-        ({"$ref": "#"}, "#"),
-        ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, "#/$defs/"),
-        ({"properties": {"next": {"$ref": "#"}}, "required": ["next"]}, "#"),
-        (
-            {"$ref": "#/$defs/a", "$defs": {"a": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/a"}}}},
-            "#/$defs/a",
-        ),
-        ({"properties": {"next": {"$ref": "#"}}}, None),
-        ({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]}}}, None),
-        ({"$ref": "#/$defs/l", "$defs": {"l": {"type": "array", "items": {"$ref": "#/$defs/l"}}}}, None),
-        ({"$ref": "#/$defs/x~1y", "$defs": {"x/y": {"type": "string"}}}, None),
-    ],
-)
-def test_recursion_that_never_ends_is_found(schema: Json, found: str | None) -> None:
-    named = endless(schema)
-    assert (named or "").startswith(found) if found else named is None
-
-
-def test_a_long_chain_of_definitions_is_proven_finite_quickly() -> None:
-    defs: Json = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(2000)} | {"d2000": {"type": "string"}}
-    begun = time.perf_counter()
-    assert endless({"$ref": "#/$defs/d0", "$defs": defs}) is None
-    assert time.perf_counter() - begun < 1
-
-
 def test_a_definition_that_is_used_only_by_an_optional_key_is_judged_too() -> None:
     schema = {
         "type": "object",
@@ -142,12 +114,6 @@ def test_a_lenient_verdict_says_what_is_left_out() -> None:
     lenient = judge(grammar_text(schema, lenient=True))
     assert lenient.error is None
     assert "not" in lenient.warnings[0]
-
-
-def test_depth_is_measured_without_recursion() -> None:
-    assert deeper_than(nested(2000), 100)
-    assert not deeper_than({"a": [1, {"b": 2}]}, 4)
-    assert deeper_than({"a": [1, {"b": 2}]}, 3)
 
 
 def test_equal_tools_are_taken_once_and_different_ones_of_one_name_are_refused() -> None:

@@ -45,13 +45,13 @@ class JsonTags:
 
 
 def json_tags(tokenizer: Tokenizer) -> JsonTags:
-    """The dialect for this vocabulary; it reasons if the chat template speaks of the thinking tag."""
+    """The dialect for this vocabulary; it reasons if the chat template speaks of a thinking tag."""
     return JsonTags(
         call_open=marker(tokenizer, CALL_OPEN),
         call_close=marker(tokenizer, CALL_CLOSE),
         think_open=marker(tokenizer, THINK_OPEN),
         think_close=marker(tokenizer, THINK_CLOSE),
-        thinks=THINK_CLOSE in (tokenizer.chat_template or ""),
+        thinks=any(tag in (tokenizer.chat_template or "") for tag in (THINK_OPEN, THINK_CLOSE)),
     )
 
 
