@@ -30,6 +30,7 @@ NOT_LANGUAGE = re.compile(
 HEAD = re.compile(
     r"(?:^|\.)(?:embed_tokens\w*|wte|wpe|word_embeddings|tok_embeddings|token_embeddings|embeddings?|embed_in)\."
 )
+POSITIONS = re.compile(r"(?:^|\.)(?:wpe|embed_tokens_per_layer)\.")  # embeddings that are no output matrix
 TAIL = re.compile(r"(?:^|\.)(?:lm_head|embed_out|unembed_out|output|ff_out)(?:\.|$)|norm\w*(?:\.|$)|(?:^|\.)ln_f\.")
 OUTPUT_HEAD = re.compile(r"(?:^|\.)(?:lm_head|embed_out|output|ff_out)(?:\.|$)")
 FLOATS = ("F32", "F16", "BF16")
@@ -140,7 +141,7 @@ def _tie(config: ModelConfig, head: Mapping[str, TensorEntry], tail: dict[str, T
         return
     for name in outputs:  # mlx-lm drops a stored head when the config says that it is tied
         del tail[name]
-    tail.update({name: entry for name, entry in head.items() if HEAD.search(name)})
+    tail.update({name: entry for name, entry in head.items() if HEAD.search(name) and not POSITIONS.search(name)})
 
 
 def _counted(config: ModelConfig, layers: dict[int, dict[str, TensorEntry]]) -> Mapping[int, Mapping[str, TensorEntry]]:

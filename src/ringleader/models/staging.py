@@ -56,6 +56,12 @@ def resumable(root: Path, name: str) -> Path:
     return made
 
 
+def forget_if_empty(directory: Path) -> None:
+    """Delete `directory` if nothing is in it."""
+    if not any(directory.iterdir()):
+        directory.rmdir()
+
+
 def publish(made: Path, target: Path) -> None:
     """Flush `made` and give it its name. After a power cut there is the whole model or none."""
     for file in made.rglob("*"):

@@ -182,9 +182,8 @@ class Store:
         try:
             fetch_repository(_shown(directory), made, reporter)
             read_headers(made)
-        except UnknownModel:
-            staging.remove_tree(made)
-            raise
+        finally:
+            staging.forget_if_empty(made)  # a misspelt name leaves no trace; what was fetched is kept whatever failed
         staging.publish(made, self.root / directory)
 
     def _describe(self, directory: Path) -> StoredModel:

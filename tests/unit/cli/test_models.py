@@ -73,7 +73,8 @@ def test_a_pull_from_the_hub_of_hf_endpoint_prints_the_path_and_its_progress_apa
     assert "fetch org/name" in done.stderr
     assert missing.returncode == 1
     assert "has no model 'org/typo'" in missing.stderr
-    assert json.loads(run(tmp_path, "list", "--json").stdout)[0]["state"] == "ready"
+    states = {model["name"]: model["state"] for model in json.loads(run(tmp_path, "list", "--json").stdout)}
+    assert states == {"org/name": "ready", "smollm2-135m": "not pulled"}
 
 
 def test_remove_deletes_and_says_what_was_freed(tmp_path: Path) -> None:

@@ -75,3 +75,11 @@ def test_publishing_gives_the_whole_directory_its_name(tmp_path: Path) -> None:
     staging.publish(made, tmp_path / "m")
     assert (tmp_path / "m" / "config.json").read_text() == "{}"
     assert not made.exists()
+
+
+def test_only_an_empty_directory_is_forgotten(tmp_path: Path) -> None:
+    staging.forget_if_empty(staging.resumable(tmp_path, "empty"))
+    full = staging.resumable(tmp_path, "full")
+    (full / "part").touch()
+    staging.forget_if_empty(full)
+    assert [path.name for path in tmp_path.iterdir()] == [".resume-full"]
