@@ -54,11 +54,6 @@ class NodeOptions:
                 param="api_key",
             )
 
-    @property
-    def kv_tokens(self) -> int:
-        """The plan's KV budget, in tokens of all live requests together."""
-        return self.context * STREAMS_PLANNED
-
 
 def default_name() -> str:
     """This machine's short host name, made fit to be a node's name."""

@@ -52,6 +52,7 @@ class PlanWish:
     `shards` asks for that many shards, spread over the nodes; neither: the fewest nodes that fit."""
 
     context_tokens: int
+    streams: int = 1  # requests of full length whose KV caches must fit side by side
     shards: int | None = None
     layers: tuple[tuple[str, int, int], ...] = ()  # (node name, start, stop), in ring order
 

@@ -57,12 +57,13 @@ class Plan:
     stages: tuple[Stage, ...]
     why: str
     serial: int = 0
+    streams: int = 1
     hash: PlanHash = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.stages) <= STAGES_MAX:
             raise ValueError(f"a plan has 1 to {STAGES_MAX} stages, not {len(self.stages)}")
-        if self.context_tokens < 1:
+        if self.context_tokens < 1 or self.streams < 1:
             raise ValueError("a plan has room for at least one token")
         at = 0
         for stage in self.stages:
@@ -72,6 +73,11 @@ class Plan:
         if at != self.layers:
             raise ValueError(f"the stages end at layer {at}, the model has {self.layers}")
         object.__setattr__(self, "hash", _hash(self))
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens of all live requests together for which the KV caches were planned."""
+        return self.context_tokens * self.streams
 
 
 class PlanNode(Protocol):
@@ -96,7 +102,7 @@ def make_plan(costs: ModelCosts, nodes: Sequence[PlanNode], wish: PlanWish, *, s
     context = min(wish.context_tokens, costs.context_max)
     if context < 1:
         raise BadRequest(f"context_tokens is {context}; ask for at least 1", param="context_tokens")
-    size = Footprint(costs, context)
+    size = Footprint(costs, context * wish.streams)
     nodes = sorted(nodes, key=lambda node: -node.memory_free_bytes)  # stable: the master stays first among equals
     if wish.layers:
         placed, why = _as_written(costs, size, context, nodes, wish.layers)
@@ -108,7 +114,7 @@ def make_plan(costs: ModelCosts, nodes: Sequence[PlanNode], wish: PlanWish, *, s
         Stage(node.node, LayerRange(start, stop), size.weights(start, stop), size.kv(start, stop))
         for node, start, stop in placed
     )
-    return Plan(costs.model, costs.digest, costs.layers, context, stages, why, serial)
+    return Plan(costs.model, costs.digest, costs.layers, context, stages, why, serial, wish.streams)
 
 
 Placed = list[tuple[PlanNode, int, int]]  # node, start, stop; in ring order
@@ -266,5 +272,5 @@ def _free(nodes: Sequence[PlanNode]) -> str:
 
 def _hash(plan: Plan) -> PlanHash:
     stages = [[s.node, s.layers.start, s.layers.stop, s.weight_bytes, s.kv_bytes] for s in plan.stages]
-    content = [plan.model, plan.digest, plan.layers, plan.context_tokens, stages, plan.serial]
+    content = [plan.model, plan.digest, plan.layers, plan.context_tokens, plan.streams, stages, plan.serial]
     return PlanHash(blake2b(json.dumps(content, separators=(",", ":")).encode(), digest_size=16).hexdigest())

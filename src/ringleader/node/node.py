@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ringleader.api.app import ApiServer, check_exposure, make_app, serve
 from ringleader.cluster.messages import Event, NodeJoined, NodeProfile, NodeReported, PlanWish, RingWanted, Ticked
 from ringleader.cluster.state import ClusterState
-from ringleader.config import NodeOptions
+from ringleader.config import STREAMS_PLANNED, NodeOptions
 from ringleader.errors import NodeUnreachable, RingleaderError
 from ringleader.models.store import Store
 from ringleader.net.control import ControlServer
@@ -80,7 +80,9 @@ class MasterNode:
         self._profile = make_profile(options)
         self._inbox: asyncio.Queue[Event] = asyncio.Queue(maxsize=INBOX_MAX)
         self._state = ClusterState(self._profile)
-        self._wish = PlanWish(context_tokens=options.kv_tokens, shards=options.shards, layers=options.layers)
+        self._wish = PlanWish(
+            context_tokens=options.context, streams=STREAMS_PLANNED, shards=options.shards, layers=options.layers
+        )
         self._shelf = Shelf(store, options.models, options.context)
         self._supervisor = Supervisor(options.name, self.tell)
         self._control = ControlServer(options.name, self.tell)

@@ -98,7 +98,7 @@ class Performer:
                     layers=stage.layers,
                     layer_count=plan.layers,
                     host=self._host,
-                    kv_tokens_max=plan.context_tokens,
+                    kv_tokens_max=plan.kv_tokens,
                 )
             )
             return
@@ -110,7 +110,7 @@ class Performer:
             first_layer=stage.layers.start,
             stop_layer=stage.layers.stop,
             layers=plan.layers,
-            kv_tokens=plan.context_tokens,
+            kv_tokens=plan.kv_tokens,
         )
         if not self._control.order(order.node, pb.NodeOrder(start_shard=message)):
             self._tell(ShardDied(plan.hash, order.index, "its node takes no orders"))
