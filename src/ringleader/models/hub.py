@@ -72,8 +72,11 @@ class Hub:
     """One repository on a hub; every error of the library becomes one of ours."""
 
     def __init__(self, repository: str, endpoint: str | None = None) -> None:
-        import huggingface_hub
-        from huggingface_hub import constants, errors, utils
+        try:
+            import huggingface_hub
+            from huggingface_hub import constants, errors, utils
+        except ValueError as error:  # it parses its settings at import
+            raise ModelFault(f"huggingface-hub refuses its settings: {error}; check HF_ENDPOINT") from error
 
         self._hub, self._errors, self._utils = huggingface_hub, errors, utils
         self.repository = repository

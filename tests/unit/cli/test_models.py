@@ -83,3 +83,11 @@ def test_remove_deletes_and_says_what_was_freed(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
     assert "freed" in done.stderr
     assert not directory.exists()
+
+
+def test_an_endpoint_that_is_no_address_is_one_line_too(tmp_path: Path) -> None:
+    for endpoint in ("http://[bad", "nonsense"):
+        done = run(tmp_path, "pull", "org/name", HF_ENDPOINT=endpoint)
+        assert done.returncode == 1
+        assert done.stderr.splitlines()[-1].startswith("error: "), done.stderr
+        assert "Traceback" not in done.stderr
