@@ -285,6 +285,7 @@ REQUESTS = st.sampled_from([RequestId(name) for name in "rst"])
 WISHES = st.builds(
     m.PlanWish,
     st.integers(-1, 5000),
+    st.integers(1, 3),
     st.none() | st.integers(-1, 12),
     st.lists(st.tuples(st.sampled_from(["me", "b", "?"]), st.integers(-1, 11), st.integers(-1, 11)), max_size=2).map(
         tuple

@@ -1,0 +1,57 @@
+# Ringleader: what a person runs. `make help` lists it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+RINGLEADER := $(BIN)/ringleader
+MODEL := smollm2-135m
+FAST_TESTS := tests/test_tidy.py tests/unit tests/sim tests/api
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check setup run status bench proto clean model
+
+help:  ## List the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: setup  ## Set everything up, start a ring of two shards, force a tool call, leave nothing running
+	@$(RINGLEADER) demo
+
+test: setup model  ## Run the whole test suite
+	$(BIN)/python -m pytest
+
+check: setup  ## Format, lint, strict types, house rules and fast tests (under two minutes)
+	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy
+	@$(MAKE) --no-print-directory proto OUT=$(VENV)/proto >/dev/null
+	@diff -r -x __init__.py -x __pycache__ $(VENV)/proto/ringleader/v1 src/ringleader/v1 || \
+		{ echo "generated code is stale: run make proto"; exit 1; }
+	$(BIN)/python -m pytest -q -x $(FAST_TESTS)
+
+setup: $(STAMP)  ## Make the virtual environment with all dependencies
+
+$(STAMP): pyproject.toml
+	@PYTHON="$(PYTHON)" deploy/setup.sh $(VENV)
+	@touch $@
+
+model: setup
+	@$(RINGLEADER) models pull $(MODEL)
+
+run: setup model  ## Start a node that serves the embedded model
+	@$(RINGLEADER) node --model $(MODEL)
+
+status: setup  ## Show the cluster of the node on this machine
+	@$(RINGLEADER) status
+
+bench: setup model  ## Measure decode, hop and forced call
+	@for each in decode hop forced-call; do $(RINGLEADER) bench $$each || exit 1; done
+
+OUT := src
+proto: setup  ## Generate the protobuf code anew
+	@mkdir -p $(OUT)
+	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=$(OUT) --pyi_out=$(OUT) --grpc_python_out=$(OUT) \
+		proto/ringleader/v1/control.proto proto/ringleader/v1/ring.proto
+
+clean:  ## Remove the virtual environment and all caches
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
