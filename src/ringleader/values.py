@@ -189,13 +189,15 @@ FinishReason = Literal["stop", "length", "tool_calls"]
 class Usage:
     """Tokens and passes of one request. The opening counts as prompt: it is prefilled, not generated.
 
-    `forced_tokens` of the `completion_tokens` needed no sampling; `passes` counts trips round the ring.
+    `opening_tokens` are those of the prompt that open a forced call. `forced_tokens` of the
+    `completion_tokens` needed no sampling; `passes` counts trips round the ring.
     """
 
     prompt_tokens: int
     completion_tokens: int = 0
     reasoning_tokens: int = 0
     forced_tokens: int = 0
+    opening_tokens: int = 0
     passes: int = 0
 
 

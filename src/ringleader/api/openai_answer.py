@@ -167,7 +167,11 @@ def usage_body(usage: Usage) -> dict[str, Json]:
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-        "ringleader": {"passes": usage.passes, "forced_tokens": usage.forced_tokens},
+        "ringleader": {
+            "passes": usage.passes,
+            "forced_tokens": usage.forced_tokens,
+            "opening_tokens": usage.opening_tokens,
+        },
     }
 
 

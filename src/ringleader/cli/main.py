@@ -9,6 +9,7 @@ import typer
 import ringleader
 from ringleader.cli import models
 from ringleader.cli.chat import chat
+from ringleader.cli.demo import demo
 from ringleader.cli.node import node
 from ringleader.cli.shard import shard
 from ringleader.cli.status import status
@@ -33,6 +34,7 @@ def program(
 
 
 app.command()(node)
+app.command()(demo)
 app.command()(chat)
 app.command()(status)
 app.add_typer(models.app, name="models")

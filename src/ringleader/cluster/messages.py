@@ -83,11 +83,13 @@ class ShardMadeProgress:
 
 @dataclass(frozen=True, slots=True)
 class ShardDied:
-    """The process ended, or never became ready."""
+    """The process ended, or never became ready. `permanent`: the model itself is at fault, so that starting
+    the shard again would end the same way."""
 
     plan: PlanHash
     index: int
     reason: str
+    permanent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

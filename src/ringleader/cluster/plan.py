@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from ringleader.cluster.costs import Footprint, readable
@@ -103,11 +104,12 @@ def make_plan(costs: ModelCosts, nodes: Sequence[PlanNode], wish: PlanWish, *, s
     if context < 1:
         raise BadRequest(f"context_tokens is {context}; ask for at least 1", param="context_tokens")
     size = Footprint(costs, context * wish.streams)
+    as_given = nodes
     nodes = sorted(nodes, key=lambda node: -node.memory_free_bytes)  # stable: the master stays first among equals
     if wish.layers:
         placed, why = _as_written(costs, size, context, nodes, wish.layers)
     elif wish.shards is not None:
-        placed, why = _as_many_shards(costs, size, context, nodes, wish.shards)
+        placed, why = _as_many_shards(costs, size, context, as_given, wish.shards)
     else:
         placed, why = _fewest_nodes(costs, size, context, nodes)
     stages = tuple(
@@ -161,9 +163,11 @@ def _as_many_shards(
             param="shards",
         )
     usable = [node for node in nodes if _room(node) > 0]
+    roomiest = sorted(usable, key=lambda node: -node.memory_free_bytes)
     for count in range(min(shards, len(usable)), 0, -1):
         each = [shards // count + (place < shards % count) for place in range(count)]
-        for order in _orders(size, usable[:count]):
+        # As they joined, so that two equal starts give equal rings; the roomiest only where that does not fit.
+        for order in chain(_orders(size, usable[:count]), _orders(size, roomiest[:count])):
             rooms = [_room(node) for node in order]
 
             def evenly(

@@ -36,7 +36,7 @@ MOVES: dict[RingState, frozenset[RingState]] = {
     "linking": frozenset({"serving", "broken", "failed"}),  # linked | broke, died, or took too long
     "serving": frozenset({"broken", "failed"}),  # broke or died
     "broken": frozenset({"loading"}),  # backoff is over: the dead shards are started, the others kept
-    "failed": frozenset(),  # FAILURES_MAX in a row: every shard is stopped, the plan is done with
+    "failed": frozenset(),  # FAILURES_MAX in a row, or the model is at fault: all shards stop, the plan is done with
 }
 
 BACKOFF_FIRST_S = 0.5  # a shard that died by chance is back before a client has given up
@@ -88,7 +88,8 @@ class Shard:
 
 
 class Ring:
-    """Each method hears one thing and returns the orders that follow. `reason` is why it last broke."""
+    """Each method hears one thing and returns the orders that follow. `reason` is why it last broke; `at_fault`
+    that the model itself is to blame, so that no further try can go better."""
 
     def __init__(self, plan: Plan, names: Mapping[NodeId, str], now: float) -> None:
         self.plan = plan
@@ -98,6 +99,7 @@ class Ring:
         self.failures = 0
         self.retry_at = now
         self.reason = ""
+        self.at_fault = False
         self.shards = [Shard(index, stage) for index, stage in enumerate(plan.stages)]
         self._names = dict(names)
 
@@ -133,6 +135,9 @@ class Ring:
         _bury(shard)
         if expected or self.state not in ("loading", "linking", "serving"):
             return []  # no news, or part of the fall that the ring is in already
+        if event.permanent:
+            self.at_fault = True
+            return self._break(f"{self._describe(shard)} cannot be loaded: {event.reason}", now)
         return self._break(f"{self._describe(shard)} died: {event.reason}", now)
 
     def linked(self, event: RingLinked, now: float) -> list[Effect]:
@@ -199,13 +204,11 @@ class Ring:
         self.failures += 1
         reason = reason.rstrip(". ")
         self.reason = reason
-        if self.failures >= FAILURES_MAX:
+        if self.at_fault or self.failures >= FAILURES_MAX:
             orders = self.stop(now)
             self._enter("failed", now)
-            return [
-                *orders,
-                self._tell(f"given up after {self.failures} failures in a row; the last: {reason}"),
-            ]
+            tries = "" if self.at_fault else f" after {self.failures} failures in a row; the last"
+            return [*orders, self._tell(f"given up{tries}: {reason}")]
         orders = [CloseRing(self.plan.hash)] if self.state in ("linking", "serving") else []
         wait_s = backoff_s(self.failures)
         self.retry_at = now + wait_s

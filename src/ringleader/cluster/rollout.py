@@ -1,6 +1,7 @@
 """How one model is wanted and served: the standing wish, the ring if it has one, and when to try again.
 
 A rollout outlives its rings: a ring is dropped with a lost node, or given up, and the next plan is made here.
+What a model's own files spoilt is not tried again by itself: only a request, a new wish or a new node brings it up.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from ringleader.cluster.messages import PlanWish, RingWanted
 from ringleader.cluster.requests import Request
 from ringleader.cluster.rings import Ring, backoff_s
-from ringleader.errors import RingLost
+from ringleader.errors import ModelFault, RingleaderError, RingLost
 from ringleader.values import ModelCosts, ModelId, NodeId
 
 COOL_DOWN_S = 30.0  # after a ring was given up: requests are told at once instead of waiting for the next failure
@@ -28,6 +29,7 @@ class Rollout:
     refusals: int = 0
     retry_at: float = 0.0
     resting_until: float | None = None
+    at_fault: bool = False  # the last ring was given up because of the model itself
 
     @property
     def state(self) -> str:
@@ -47,7 +49,7 @@ class Rollout:
 
     def try_soon(self, now: float) -> None:
         """Something changed (a wish, a node): what failed before may go well now."""
-        self.refusals, self.retry_at, self.resting_until = 0, now, None
+        self.refusals, self.retry_at, self.resting_until, self.at_fault = 0, now, None, False
 
     def tick(self, now: float) -> None:
         if self.resting_until is not None and now >= self.resting_until:
@@ -62,7 +64,7 @@ class Rollout:
 
     def due(self, now: float) -> bool:
         """Whether the standing wish is to be tried now."""
-        wanted = self.standing is not None and self.ring is None
+        wanted = self.standing is not None and self.ring is None and not self.at_fault
         return wanted and self.resting_until is None and now >= self.retry_at
 
     def refused(self, why: str, now: float) -> None:
@@ -72,7 +74,9 @@ class Rollout:
 
     def give_up(self, ring: Ring, now: float) -> None:
         self.resting_until = now + COOL_DOWN_S
-        self.reason = f"{ring.failures} tries in a row failed, the last because {ring.reason}"
+        self.at_fault = ring.at_fault
+        tries = f"{ring.failures} tries in a row failed, the last because "
+        self.reason = ring.reason if ring.at_fault else tries + ring.reason
 
     def node_gone(self, ring: Ring, node: NodeId, why: str, now: float) -> None:
         """The ring is dropped because `node` left."""
@@ -80,7 +84,7 @@ class Rollout:
         self.reason = f"node {ring.name(node)} is gone with layers {layers} of {self.model} ({why.rstrip('. ')})"
         self.try_soon(now)
 
-    def loss(self) -> RingLost:
+    def loss(self) -> RingleaderError:
         """What a request that ran on the ring is told."""
         if self.ring is not None:
             return RingLost(
@@ -91,8 +95,13 @@ class Rollout:
             return self.rest()
         return RingLost(f"{self.reason}. Send the request again: it goes to the nodes that are left.")
 
-    def rest(self) -> RingLost:
+    def rest(self) -> RingleaderError:
         """What a request is told that waits for a ring that was given up."""
+        if self.at_fault:
+            return ModelFault(
+                f"{self.model} cannot be served: {self.reason}. Mend or remove the model on that node; "
+                f"the first request after {COOL_DOWN_S:.0f} s tries again."
+            )
         return RingLost(
             f"{self.model} could not be brought up: {self.reason}. The first request after {COOL_DOWN_S:.0f} s "
             "tries again; see the logs of the node that is named."

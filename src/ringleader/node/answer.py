@@ -105,7 +105,7 @@ class Desk:
     async def _deltas(self, request: ChatRequest, job: Job) -> AsyncIterator[Delta]:
         reader = parser(job.entry.voice, job.prompt, request)
         meter = self.meters.setdefault(request.model, RingMeter())
-        usage = Usage(prompt_tokens=len(job.prompt.ids))
+        usage = Usage(prompt_tokens=len(job.prompt.ids), opening_tokens=len(job.prompt.opening))
         for delta in reader.open(job.prompt.opening):
             yield delta
         finish: FinishReason | None = None

@@ -109,7 +109,7 @@ def test_usage_is_null_on_all_chunks_but_an_extra_last_one_where_it_was_asked_fo
         "completion_tokens": 7,
         "total_tokens": 18,
         "completion_tokens_details": {"reasoning_tokens": 2},
-        "ringleader": {"passes": 4, "forced_tokens": 3},
+        "ringleader": {"passes": 4, "forced_tokens": 3, "opening_tokens": 0},
     }
     assert all("usage" not in chunk for chunk in chunks_of(HELLO))
 

@@ -1,0 +1,76 @@
+"""A node as a child process of this one: started, awaited, ended; used by commands that bring their own ring."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ringleader.errors import NodeUnreachable
+
+READY_DEADLINE_S = 30.0
+STOP_DEADLINE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """Where the child can be reached (`api` and `control` are empty for a follower), and its log."""
+
+    api: str
+    control: str
+    log: Path
+
+
+@asynccontextmanager
+async def local_node(*arguments: str, log: Path) -> AsyncIterator[LocalNode]:
+    """Run `ringleader node ARGUMENTS` with free ports; it ends with the block, or with this process.
+
+    Raises NodeUnreachable with the end of its log when it does not come up.
+    """
+    with log.open("wb") as stderr:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "ringleader", "node", "--json", "--leash", *arguments),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=stderr,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,  # ^C is for this process, which then ends its nodes in order
+        )
+    try:
+        yield await _ready(process, log)
+    finally:
+        await _stop(process)
+
+
+async def _ready(process: Process, log: Path) -> LocalNode:
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(READY_DEADLINE_S):
+            line = await process.stdout.readline()
+    except TimeoutError:
+        line = b""
+    if not line:
+        words = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-5:]
+        raise NodeUnreachable("the node did not start: " + (" | ".join(words) or "it said nothing"))
+    said = json.loads(line)
+    return LocalNode(said["api"], said["control"], log)
+
+
+async def _stop(process: Process) -> None:
+    """Let go of the leash, which ends the node in order; then insist."""
+    if process.stdin is not None:
+        process.stdin.close()
+    for insist in (process.terminate, process.kill, None):
+        try:
+            async with asyncio.timeout(STOP_DEADLINE_S):
+                await process.wait()
+                return
+        except TimeoutError:
+            if insist is not None:
+                insist()
