@@ -1,19 +1,19 @@
 """Every error that may cross a room, in one tree. Each API maps the tree to its own bodies in one table.
 
-    RingleaderError
-    ├── CallerFault              the request is wrong; nothing was scheduled       HTTP 4xx
-    │   ├── BadRequest           a field is wrong: names it and says what to do    400
-    │   ├── UnknownModel         no such model here                                404
-    │   └── ContextTooLong       prompt and answer do not fit the model            400
-    ├── PeerFault                something that we depend on failed                5xx
-    │   ├── RingLost             a shard, its node or a link died under a request  503
-    │   ├── NodeUnreachable      no node answers at an address                     503
-    │   ├── DeadlinePassed       the request's own deadline came before its end    504
-    │   └── Busy                 a bounded queue is full                           429
-    ├── ModelFault               model files are missing, broken or not supported  500
-    │   ├── ModelDoesNotFit      no plan fits the free memory; carries numbers     503
-    │   └── ModelUnsupported     a family that we cannot cut, or a foreign file    400
-    └── OurFault                 a bug of ours that we noticed                     500
+RingleaderError
+├── CallerFault              the request is wrong; nothing was scheduled       HTTP 4xx
+│   ├── BadRequest           a field is wrong: names it and says what to do    400
+│   ├── UnknownModel         no such model here                                404
+│   └── ContextTooLong       prompt and answer do not fit the model            400
+├── PeerFault                something that we depend on failed                5xx
+│   ├── RingLost             a shard, its node or a link died under a request  503
+│   ├── NodeUnreachable      no node answers at an address                     503
+│   ├── DeadlinePassed       the request's own deadline came before its end    504
+│   └── Busy                 a bounded queue is full                           429
+├── ModelFault               model files are missing, broken or not supported  500
+│   ├── ModelDoesNotFit      no plan fits the free memory; carries numbers     503
+│   └── ModelUnsupported     a family that we cannot cut, or a foreign file    400
+└── OurFault                 a bug of ours that we noticed                     500
 """
 
 from __future__ import annotations

@@ -245,7 +245,7 @@ class World:
         return request
 
     def _wish(self) -> m.PlanWish:
-        return m.PlanWish(self.chance.choice([1000, 5000]), self.chance.choice([None, None, 2, 3, 9]))
+        return m.PlanWish(self.chance.choice([1000, 5000]), shards=self.chance.choice([None, None, 2, 3, 9]))
 
     def _finish(self, request: RequestId) -> None:
         if self.running.pop(request, None) is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -26,7 +27,7 @@ from ringleader.cluster.messages import (
 from ringleader.errors import NodeUnreachable
 from ringleader.v1 import control_pb2 as pb
 from ringleader.v1 import control_pb2_grpc as rpc
-from ringleader.values import NodeId, PlanHash
+from ringleader.values import LayerRange, NodeId, PlanHash
 from ringleader.wire import CONTROL_MESSAGE_BYTES_MAX, DIAL_DEADLINE_S, PROTOCOL_VERSION, channel_options
 
 ORDERS_MAX = 256  # orders that a follower may leave unread; past that it is as good as gone
@@ -35,6 +36,30 @@ REPORTS_MAX = 1024
 log = logging.getLogger("ringleader.net")
 
 Context = grpc.aio.ServicerContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StartOrder:
+    """Start a shard. `model` is a reference that the follower resolves itself; `digest` says which files it must be."""
+
+    plan: PlanHash
+    index: int
+    model: str
+    digest: str
+    layers: LayerRange
+    layer_count: int
+    kv_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrder:
+    """Stop a shard."""
+
+    plan: PlanHash
+    index: int
+
+
+Order = StartOrder | StopOrder
 
 
 class ControlServer(rpc.ControlServicer):
@@ -64,12 +89,12 @@ class ControlServer(rpc.ControlServicer):
         if self._server is not None:
             await self._server.stop(grace=0.2)
 
-    def order(self, node: NodeId, order: pb.NodeOrder) -> bool:
+    def order(self, node: NodeId, order: Order) -> bool:
         """Queue an order for a follower; False when it is not connected or reads nothing."""
         queue = self._orders.get(node)
         if queue is None or queue.full():
             return False
-        queue.put_nowait(order)
+        queue.put_nowait(_order_to_wire(order))
         return True
 
     async def Join(self, reports: AsyncIterator[pb.NodeReport], context: Context) -> AsyncIterator[pb.NodeOrder]:
@@ -116,7 +141,7 @@ class ControlServer(rpc.ControlServicer):
 class Follower:
     """A follower's end: one membership. Reports are queued by `report`; orders go to `on_order` in turn."""
 
-    def __init__(self, master: str, profile: NodeProfile, on_order: Callable[[pb.NodeOrder], Awaitable[None]]) -> None:
+    def __init__(self, master: str, profile: NodeProfile, on_order: Callable[[Order], Awaitable[None]]) -> None:
         self._address = master
         self._profile = profile
         self._on_order = on_order
@@ -152,7 +177,7 @@ class Follower:
                             raise NodeUnreachable(order.welcome.refused)
                         on_welcome(order.welcome.master)
                     else:
-                        await self._on_order(order)
+                        await self._on_order(_order_from_wire(order))
         except TimeoutError as error:
             raise NodeUnreachable(f"no node answers at {self._address}") from error
         except grpc.aio.AioRpcError as error:
@@ -163,6 +188,37 @@ class Follower:
         yield pb.NodeReport(hello=hello)
         while True:
             yield await self._reports.get()
+
+
+def _order_to_wire(order: Order) -> pb.NodeOrder:
+    if isinstance(order, StopOrder):
+        return pb.NodeOrder(stop_shard=pb.StopShard(plan=order.plan, index=order.index))
+    start = pb.StartShard(
+        plan=order.plan,
+        index=order.index,
+        model=order.model,
+        digest=order.digest,
+        first_layer=order.layers.start,
+        stop_layer=order.layers.stop,
+        layers=order.layer_count,
+        kv_tokens=order.kv_tokens,
+    )
+    return pb.NodeOrder(start_shard=start)
+
+
+def _order_from_wire(order: pb.NodeOrder) -> Order:
+    if order.HasField("stop_shard"):
+        return StopOrder(PlanHash(order.stop_shard.plan), order.stop_shard.index)
+    start = order.start_shard
+    return StartOrder(
+        plan=PlanHash(start.plan),
+        index=start.index,
+        model=start.model,
+        digest=start.digest,
+        layers=LayerRange(start.first_layer, start.stop_layer),
+        layer_count=start.layers,
+        kv_tokens=start.kv_tokens,
+    )
 
 
 def _profile(hello: pb.NodeHello) -> NodeProfile:
@@ -184,7 +240,8 @@ def _event(node: NodeId, report: pb.NodeReport) -> Event | None:
         r = report.shard_ready
         return ShardBecameReady(PlanHash(r.plan), r.index, r.address, r.memory_bytes, r.pid)
     if kind == "shard_failed":
-        return ShardDied(PlanHash(report.shard_failed.plan), report.shard_failed.index, report.shard_failed.reason)
+        f = report.shard_failed
+        return ShardDied(PlanHash(f.plan), f.index, f.reason, f.permanent)
     if kind == "shard_progress":
         return ShardMadeProgress(
             PlanHash(report.shard_progress.plan), report.shard_progress.index, report.shard_progress.fraction
@@ -201,7 +258,8 @@ def _report(event: Event) -> pb.NodeReport | None:
         )
         return pb.NodeReport(shard_ready=ready)
     if isinstance(event, ShardDied):
-        return pb.NodeReport(shard_failed=pb.ShardFailed(plan=event.plan, index=event.index, reason=event.reason))
+        failed = pb.ShardFailed(plan=event.plan, index=event.index, reason=event.reason, permanent=event.permanent)
+        return pb.NodeReport(shard_failed=failed)
     if isinstance(event, ShardMadeProgress):
         progress = pb.ShardProgress(plan=event.plan, index=event.index, fraction=event.fraction)
         return pb.NodeReport(shard_progress=progress)

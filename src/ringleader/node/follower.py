@@ -10,11 +10,10 @@ from ringleader.cluster.messages import Event, NodeProfile, NodeReported, ShardD
 from ringleader.errors import NodeUnreachable, RingleaderError
 from ringleader.models.headers import read_costs
 from ringleader.models.store import Store
-from ringleader.net.control import Follower
+from ringleader.net.control import Follower, Order, StartOrder
 from ringleader.node import telemetry
 from ringleader.node.supervisor import ShardStart, Supervisor
-from ringleader.v1 import control_pb2 as pb
-from ringleader.values import LayerRange, ModelId, PlanHash
+from ringleader.values import ModelId
 
 HEARTBEAT_S = 2.0
 REJOIN_FIRST_S = 0.5
@@ -74,31 +73,32 @@ class FollowerNode:
             await asyncio.sleep(HEARTBEAT_S)
             member.report(NodeReported(self._profile.node, telemetry.memory_free_bytes()))
 
-    async def _order(self, order: pb.NodeOrder) -> None:
-        if order.HasField("start_shard"):
-            await self._start(order.start_shard)
-        elif order.HasField("stop_shard"):
-            await self._supervisor.stop(PlanHash(order.stop_shard.plan), order.stop_shard.index)
+    async def _order(self, order: Order) -> None:
+        if isinstance(order, StartOrder):
+            await self._start(order)
+        else:
+            await self._supervisor.stop(order.plan, order.index)
 
-    async def _start(self, order: pb.StartShard) -> None:
+    async def _start(self, order: StartOrder) -> None:
         try:
             directory = await asyncio.to_thread(self._find, order)
         except RingleaderError as error:
-            self._report(ShardDied(PlanHash(order.plan), order.index, f"on {self._profile.name}: {error}"))
+            why = f"on {self._profile.name}: {error}"
+            self._report(ShardDied(order.plan, order.index, why, permanent=True))
             return
         self._supervisor.start(
             ShardStart(
-                plan=PlanHash(order.plan),
+                plan=order.plan,
                 index=order.index,
                 directory=directory,
-                layers=LayerRange(order.first_layer, order.stop_layer),
-                layer_count=order.layers,
+                layers=order.layers,
+                layer_count=order.layer_count,
                 host=self._profile.host,
                 kv_tokens_max=order.kv_tokens,
             )
         )
 
-    def _find(self, order: pb.StartShard) -> Path:
+    def _find(self, order: StartOrder) -> Path:
         """The model's directory here; the same files as the master's, or an error that says so."""
         directory = self._store.resolve(order.model)
         if read_costs(directory, ModelId(order.model)).digest != order.digest:

@@ -23,12 +23,11 @@ from ringleader.cluster.messages import (
     Tell,
 )
 from ringleader.errors import RingleaderError, RingLost
-from ringleader.net.control import ControlServer
+from ringleader.net.control import ControlServer, StartOrder, StopOrder
 from ringleader.net.ring import RingClient
 from ringleader.node.answer import Desk
 from ringleader.node.shelf import Shelf
 from ringleader.node.supervisor import ShardStart, Supervisor
-from ringleader.v1 import control_pb2 as pb
 from ringleader.values import NodeId, PlanHash
 
 log = logging.getLogger("ringleader.node")
@@ -102,25 +101,23 @@ class Performer:
                 )
             )
             return
-        message = pb.StartShard(
+        start = StartOrder(
             plan=plan.hash,
             index=order.index,
             model=entry.reference,
             digest=plan.digest,
-            first_layer=stage.layers.start,
-            stop_layer=stage.layers.stop,
-            layers=plan.layers,
+            layers=stage.layers,
+            layer_count=plan.layers,
             kv_tokens=plan.kv_tokens,
         )
-        if not self._control.order(order.node, pb.NodeOrder(start_shard=message)):
+        if not self._control.order(order.node, start):
             self._tell(ShardDied(plan.hash, order.index, "its node takes no orders"))
 
     def _stop_shard(self, order: StopShard) -> None:
         if order.node == self._me:
             self._spawn(self._supervisor.stop(order.plan, order.index))
         else:
-            message = pb.StopShard(plan=order.plan, index=order.index)
-            self._control.order(order.node, pb.NodeOrder(stop_shard=message))
+            self._control.order(order.node, StopOrder(order.plan, order.index))
 
     async def _link(self, order: LinkRing) -> None:
         self._close(order.plan)
