@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from ringleader.cluster.messages import Event, ShardBecameReady, ShardDied, ShardMadeProgress
+from ringleader.shard.process import EXIT_MODEL_FAULT
 from ringleader.values import LayerRange, PlanHash
 
 READY_DEADLINE_S = 120.0  # without a word: reading one layer from a slow disk takes seconds, not minutes
-STOP_DEADLINE_S = 5.0  # between SIGTERM and SIGKILL
+STOP_DEADLINE_S = 3.0  # between SIGTERM, at which a shard that is well ends at once, and SIGKILL
 LAST_LINES = 5  # of a dead shard's log that go into the reason
+LINE_BYTES_MAX = 1 << 20  # of a shard's output; a longer line is dropped
 
 log = logging.getLogger("ringleader.node")
 
@@ -50,6 +52,7 @@ class Supervisor:
         self._tell = tell
         self._watchers: dict[tuple[PlanHash, int], asyncio.Task[None]] = {}
         self._processes: dict[tuple[PlanHash, int], Process] = {}
+        self._stopping: set[tuple[PlanHash, int]] = set()
 
     def start(self, shard: ShardStart) -> None:
         """Start a shard; what becomes of it is told. An order for one that runs already changes nothing."""
@@ -61,10 +64,12 @@ class Supervisor:
     async def stop(self, plan: PlanHash, index: int) -> None:
         """End a shard and wait until it is gone. Its end is told as any other."""
         key = (plan, index)
+        if (task := self._watchers.get(key)) is None:
+            return
+        self._stopping.add(key)  # it may not have a process yet
         if (process := self._processes.get(key)) is not None:
             await _end(process)
-        if (task := self._watchers.get(key)) is not None:
-            await asyncio.wait({task})
+        await asyncio.wait({task})
 
     async def stop_all(self) -> None:
         """End every shard at once."""
@@ -73,12 +78,14 @@ class Supervisor:
     async def _watch(self, shard: ShardStart) -> None:
         key = (shard.plan, shard.index)
         tail: deque[str] = deque(maxlen=LAST_LINES)
-        reason = ""
+        reason, at_fault = "", False
         try:
             process = self._processes[key] = await self._spawn(shard)
+            if key in self._stopping:
+                await _end(process)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._copy_log(process, shard, tail))
-                reason = await self._follow(process, shard)
+                reason, at_fault = await self._follow(process, shard)
                 await _end(process)
         except OSError as error:
             reason = f"the shard process cannot be started: {error}"
@@ -87,7 +94,10 @@ class Supervisor:
             if process_gone is not None and process_gone.returncode is None:
                 process_gone.kill()
             del self._watchers[key]
-            self._tell(ShardDied(shard.plan, shard.index, _explain(reason, process_gone, tail)))
+            self._stopping.discard(key)
+            at_fault = at_fault or (process_gone is not None and process_gone.returncode == EXIT_MODEL_FAULT)
+            why = _explain(reason, process_gone, tail)
+            self._tell(ShardDied(shard.plan, shard.index, why, permanent=at_fault))
 
     async def _spawn(self, shard: ShardStart) -> Process:
         return await asyncio.create_subprocess_exec(
@@ -104,27 +114,28 @@ class Supervisor:
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
+            limit=LINE_BYTES_MAX,
             env=shard_environment(),
             start_new_session=True,  # a ^C at the terminal is for the node; it ends its shards in order
         )
 
-    async def _follow(self, process: Process, shard: ShardStart) -> str:
-        """Read the shard's own words until it ends; why it ended, as far as it said."""
+    async def _follow(self, process: Process, shard: ShardStart) -> tuple[str, bool]:
+        """Read the shard's own words until it ends: why, as far as it said, and whether the model is at fault."""
         ready = False
         assert process.stdout is not None
         while True:
             try:
                 async with asyncio.timeout(None if ready else READY_DEADLINE_S):
-                    line = await process.stdout.readline()
+                    line = await _line(process.stdout)
             except TimeoutError:
-                return f"no progress for {READY_DEADLINE_S:.0f} s while loading"
+                return f"no progress for {READY_DEADLINE_S:.0f} s while loading", False
             if not line:
-                return ""
+                return "", False
             said = _said(line)
             if "progress" in said:
                 self._tell(ShardMadeProgress(shard.plan, shard.index, float(said["progress"])))
             elif "failed" in said:
-                return str(said["failed"])
+                return str(said["failed"]), True
             elif "ready" in said:
                 ready = True
                 about = said["ready"]
@@ -140,7 +151,7 @@ class Supervisor:
 
     async def _copy_log(self, process: Process, shard: ShardStart, tail: deque[str]) -> None:
         assert process.stderr is not None
-        async for line in process.stderr:
+        while line := await _line(process.stderr):
             text = line.decode(errors="replace").rstrip()
             if text:
                 tail.append(text)
@@ -160,6 +171,14 @@ def shard_environment() -> dict[str, str]:
         else:
             log.warning("OpenBLAS is not installed: prompts run 10 to 20 times slower (Debian: libopenblas0-pthread)")
     return environment
+
+
+async def _line(stream: asyncio.StreamReader) -> bytes:
+    """The next line, empty at the end; an empty line in place of one that is too long."""
+    try:
+        return await stream.readline()
+    except ValueError:
+        return b"\n"
 
 
 def _said(line: bytes) -> dict[str, Any]:

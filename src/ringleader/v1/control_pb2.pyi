@@ -58,14 +58,16 @@ class ShardReady(_message.Message):
     def __init__(self, plan: _Optional[str] = ..., index: _Optional[int] = ..., address: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., pid: _Optional[int] = ...) -> None: ...
 
 class ShardFailed(_message.Message):
-    __slots__ = ("plan", "index", "reason")
+    __slots__ = ("plan", "index", "reason", "permanent")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    PERMANENT_FIELD_NUMBER: _ClassVar[int]
     plan: str
     index: int
     reason: str
-    def __init__(self, plan: _Optional[str] = ..., index: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    permanent: bool
+    def __init__(self, plan: _Optional[str] = ..., index: _Optional[int] = ..., reason: _Optional[str] = ..., permanent: _Optional[bool] = ...) -> None: ...
 
 class ShardProgress(_message.Message):
     __slots__ = ("plan", "index", "fraction")

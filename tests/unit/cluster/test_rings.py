@@ -118,6 +118,18 @@ def test_five_failures_in_a_row_stop_everything() -> None:
     assert ring.tick(now + 1000) == []
 
 
+def test_a_model_that_cannot_be_loaded_is_not_tried_again() -> None:
+    ring = new_ring()
+    ring.start(0.0)
+    ready(ring, 0, 0.0)
+    effects = ring.shard_died(m.ShardDied(PLAN.hash, 1, "tensor x is missing", permanent=True), 1.0)
+    assert ring.state == "failed"
+    assert ring.at_fault
+    assert of_kind(effects, m.StopShard) == [m.StopShard(A.node, PLAN.hash, 0)]
+    assert "layers 5-9 on b cannot be loaded: tensor x is missing" in ring.reason
+    assert ring.tick(1000.0) == []
+
+
 def test_a_minute_of_serving_forgives_the_failures_before() -> None:
     ring = serving_ring()
     ring.failures = FAILURES_MAX - 1

@@ -9,7 +9,7 @@ from ringleader.cluster.requests import QUEUE_MAX
 from ringleader.cluster.rings import BACKOFF_MAX_S, FAILURES_MAX
 from ringleader.cluster.rollout import COOL_DOWN_S
 from ringleader.cluster.state import ClusterState
-from ringleader.errors import BadRequest, Busy, DeadlinePassed, ModelDoesNotFit, RingLost
+from ringleader.errors import BadRequest, Busy, DeadlinePassed, ModelDoesNotFit, ModelFault, RingLost
 from ringleader.values import ModelId, NodeId, PlanHash, RequestId
 from tests.unit.cluster.builders import GB, WISH, arrival, bring_up, model, node, of_kind
 
@@ -254,6 +254,20 @@ def test_a_ring_that_fails_five_times_fails_its_requests_and_is_tried_again_afte
     assert planned(state.step(arrival("t"), now + COOL_DOWN_S))
 
 
+def test_a_model_that_cannot_be_loaded_fails_its_requests_at_once_with_the_reason() -> None:
+    state = cluster(B)
+    plan = planned(state.step(arrival("r", wish=TWO), 0.0))
+    effects = state.step(m.ShardDied(plan.hash, 1, "tensor x is missing", permanent=True), 1.0)
+    error = failures(effects)["r"]
+    assert isinstance(error, ModelFault)
+    assert "on b cannot be loaded: tensor x is missing" in str(error)
+    assert of_kind(effects, m.StopShard) == [m.StopShard(ME.node, plan.hash, 0)]
+    assert isinstance(failures(state.step(arrival("s", wish=TWO), 2.0))["s"], ModelFault)
+    for now in range(3, 300):
+        assert not of_kind(state.step(m.Ticked(), float(now)), m.StartShard)
+    assert planned(state.step(arrival("t", wish=TWO), 300.0)), "the files may have been mended"
+
+
 def _plan_of(state: ClusterState) -> PlanHash:
     plan = state.snapshot().rings[0].plan
     assert plan is not None
@@ -306,7 +320,7 @@ def anything(plans: st.SearchStrategy[PlanHash]) -> st.SearchStrategy[m.Event]:
         st.builds(m.RingWanted, MODELS, WISHES),
         st.builds(m.ShardBecameReady, plans, NUMBERS, text, st.integers(), st.integers()),
         st.builds(m.ShardMadeProgress, plans, NUMBERS, st.floats()),
-        st.builds(m.ShardDied, plans, NUMBERS, text),
+        st.builds(m.ShardDied, plans, NUMBERS, text, st.booleans()),
         st.builds(m.RingLinked, plans, NUMBERS),
         st.builds(m.RingBroke, plans, NUMBERS, text),
         st.builds(m.RequestArrived, REQUESTS, MODELS, WISHES, st.floats()),
