@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from ringleader.shard.batcher import PROGRESS_DEADLINE_S
 from ringleader.values import LayerRange
 
 
@@ -20,6 +21,14 @@ def shard(
     plan: Annotated[str, typer.Option(help="The plan's hash, 32 hexadecimal digits.")],
     listen: Annotated[str, typer.Option(help="host:port, port 0 for any free one.")] = "127.0.0.1:0",
     kv_tokens: Annotated[int, typer.Option(help="Tokens of all live requests together, at most.")] = 16384,
+    progress_deadline: Annotated[
+        float,
+        typer.Option(
+            envvar="RINGLEADER_PROGRESS_DEADLINE_S",
+            min=0.1,
+            help="Seconds without a frame coming round after which the ring is lost.",
+        ),
+    ] = PROGRESS_DEADLINE_S,
 ) -> None:
     """Serve one layer range (started by a node; ends when standard input closes)."""
     from ringleader.shard.process import ShardOptions, run
@@ -35,5 +44,6 @@ def shard(
         plan=plan,
         listen=listen,
         kv_tokens_max=kv_tokens,
+        progress_deadline_s=progress_deadline,
     )
     raise typer.Exit(run(options))

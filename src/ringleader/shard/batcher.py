@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ringleader.values import Finish, SlotSpec
 
+PROGRESS_DEADLINE_S = 60.0  # a chunk of 512 tokens on a slow CPU takes some seconds; a minute is a death
 QUEUE_MAX = 256  # requests that wait for a slot; the master refuses more before they come here
 
 

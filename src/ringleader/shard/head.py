@@ -1,7 +1,7 @@
 """The head's side of the ring: takes the master's requests, sends turns round, reports tokens.
 
 One task drives; it sleeps until something came (a request, a returned frame, a cancel). Liveness is judged
-by progress: frames in the ring of which none returns within PROGRESS_DEADLINE_S mean that the ring is lost.
+by progress: frames in the ring of which none returns within `progress_deadline_s` mean that the ring is lost.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from ringleader.shard.batcher import Batcher, Limits, Turn
+from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Batcher, Limits, Turn
 from ringleader.shard.engine import Activation
 from ringleader.shard.frames import picked_of
 from ringleader.shard.sampler import Picked
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.wire import FINISH_TO_WIRE, logprob_to_wire, spec_from_wire
-
-PROGRESS_DEADLINE_S = 60.0  # a chunk of 512 tokens on a slow CPU takes some seconds; a minute is a death
 
 Compute = Callable[[Turn | None, tuple[int, ...]], Awaitable["Activation | Picked | None"]]
 Send = Callable[[Turn | None, tuple[int, ...], "Activation | None"], Awaitable[None]]
@@ -25,11 +23,19 @@ Send = Callable[[Turn | None, tuple[int, ...], "Activation | None"], Awaitable[N
 class Head:
     """Drives one ring for one epoch. `compute` runs this shard's part; `send` is None in a ring of one."""
 
-    def __init__(self, limits: Limits, compute: Compute, send: Send | None, frame_bytes: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        compute: Compute,
+        send: Send | None,
+        frame_bytes: Callable[[], int],
+        progress_deadline_s: float = PROGRESS_DEADLINE_S,
+    ) -> None:
         self._batcher = Batcher(limits)
         self._compute = compute
         self._send = send
         self._frame_bytes = frame_bytes
+        self._progress_deadline_s = progress_deadline_s
         self._wake = asyncio.Event()
         self._reports: asyncio.Queue[pb.HeadReport] | None = None
         self._returns = 0
@@ -131,8 +137,8 @@ class Head:
         before = self._returns
         waiting = self._batcher.in_flight > 0 and not self._lost
         try:
-            async with asyncio.timeout(PROGRESS_DEADLINE_S if waiting else None):
+            async with asyncio.timeout(self._progress_deadline_s if waiting else None):
                 await self._wake.wait()
         except TimeoutError:
             if self._returns == before:
-                self.lost(f"no frame came back for {PROGRESS_DEADLINE_S:.0f} s")
+                self.lost(f"no frame came back for {self._progress_deadline_s:g} s")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ringleader.errors import ModelFault
+from ringleader.shard.batcher import PROGRESS_DEADLINE_S
 from ringleader.values import LayerRange
 
 EXIT_MODEL_FAULT = 3  # the model cannot be loaded: trying again will not help
@@ -36,6 +37,7 @@ class ShardOptions:
     plan: str
     listen: str
     kv_tokens_max: int
+    progress_deadline_s: float = PROGRESS_DEADLINE_S
 
 
 def run(options: ShardOptions) -> int:
@@ -61,7 +63,9 @@ async def _serve(options: ShardOptions) -> int:
     thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mlx")
     loop = asyncio.get_running_loop()
     engine = await loop.run_in_executor(thread, _load, options)
-    service = ShardService(engine, thread, options.plan, options.layers, options.kv_tokens_max)
+    service = ShardService(
+        engine, thread, options.plan, options.layers, options.kv_tokens_max, options.progress_deadline_s
+    )
     server = grpc.aio.server(options=channel_options(RING_MESSAGE_BYTES_MAX))
     rpc.add_RingServicer_to_server(service, server)
     host = options.listen.rpartition(":")[0]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, TypeVarTuple
 import grpc
 import grpc.aio
 
-from ringleader.shard.batcher import Limits, Turn
+from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Limits, Turn
 from ringleader.shard.engine import Activation, Engine, FrameRefused
 from ringleader.shard.frames import FRAME_BYTES_MAX, activation_of, sampled, turn_of
 from ringleader.shard.head import Head
@@ -40,13 +40,20 @@ class ShardService(rpc.RingServicer):
     """One shard. Nothing is served before `Link` has been called."""
 
     def __init__(
-        self, engine: Engine, thread: ThreadPoolExecutor, plan: str, layers: LayerRange, kv_tokens_max: int
+        self,
+        engine: Engine,
+        thread: ThreadPoolExecutor,
+        plan: str,
+        layers: LayerRange,
+        kv_tokens_max: int,
+        progress_deadline_s: float = PROGRESS_DEADLINE_S,
     ) -> None:
         self._engine = engine
         self._thread = thread
         self._plan = bytes.fromhex(plan)
         self._layers = layers
         self._kv_tokens_max = kv_tokens_max
+        self._progress_deadline_s = progress_deadline_s
         self._epoch = 0
         self._step = 0
         self._next: NextLink | None = None
@@ -100,7 +107,13 @@ class ShardService(rpc.RingServicer):
         chunk = max(1, min(CHUNK_TOKENS_MAX, FRAME_BYTES_MAX // self._engine.row_bytes))
         limits = Limits(chunk_tokens=chunk, flight_max=shards, kv_tokens_max=self._kv_tokens_max)
         link = self._next
-        self._head = Head(limits, self._compute, link.send if link else None, lambda: link.frame_bytes if link else 0)
+        self._head = Head(
+            limits,
+            self._compute,
+            link.send if link else None,
+            lambda: link.frame_bytes if link else 0,
+            self._progress_deadline_s,
+        )
         self._driver = asyncio.create_task(self._head.drive(), name="head")
         self._driver.add_done_callback(self._driver_ended)
 
@@ -126,9 +139,7 @@ class ShardService(rpc.RingServicer):
 
     # ------------------------------------------------------------ frames
 
-    async def Pass(
-        self, frames: AsyncIterator[pb.Frame], context: Context
-    ) -> AsyncIterator[pb.PassReport]:
+    async def Pass(self, frames: AsyncIterator[pb.Frame], context: Context) -> AsyncIterator[pb.PassReport]:
         """Take the previous shard's frames; report, once, a refused frame or a ring that broke."""
         reports: asyncio.Queue[pb.PassReport] = asyncio.Queue(maxsize=1)
         self._passes.add(reports)
