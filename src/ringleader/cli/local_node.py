@@ -56,10 +56,14 @@ async def _ready(process: Process, log: Path) -> LocalNode:
     except TimeoutError:
         line = b""
     if not line:
-        words = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-5:]
-        raise NodeUnreachable("the node did not start: " + (" | ".join(words) or "it said nothing"))
+        raise NodeUnreachable(f"the node did not start: {_last_words(log)}")
     said = json.loads(line)
     return LocalNode(said["api"], said["control"], log)
+
+
+def _last_words(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-5:]
+    return " | ".join(lines) or "it said nothing"
 
 
 async def _stop(process: Process) -> None:

@@ -23,14 +23,19 @@ app = typer.Typer(
 )
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"ringleader {ringleader.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def program(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=_print_version)
+    ] = False,
 ) -> None:
     """The Macs on one network as one inference server."""
-    if version:
-        typer.echo(ringleader.__version__)
-        raise typer.Exit
 
 
 app.command()(node)

@@ -11,13 +11,15 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ringleader.config import API_PORT, CONTEXT_DEFAULT, CONTROL_PORT, NodeOptions, default_name, parse_layers
 from ringleader.errors import RingleaderError
-from ringleader.node.node import Listening, run_node
+
+if TYPE_CHECKING:  # the node's own import takes a second (gRPC, tokenizers), which `--help` need not wait for
+    from ringleader.node.node import Listening
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -91,6 +93,9 @@ def _leaves(group: BaseExceptionGroup[Any]) -> list[BaseException]:
 
 async def _until_signal(options: NodeOptions, on_ready: Callable[[Listening], None], leash: bool) -> None:
     """Run the node; SIGINT, SIGTERM or a closed leash end it in order, a second signal at once."""
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # shards are started by exec; its fork handlers only warn
+    from ringleader.node.node import run_node
+
     loop = asyncio.get_running_loop()
     running = asyncio.create_task(run_node(options, on_ready), name="node")
     asked = False
