@@ -120,7 +120,7 @@ async def _until_signal(options: NodeOptions, on_ready: Callable[[Listening], No
 
 
 def _watch_leash(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    while sys.stdin.buffer.read(4096):
+    while os.read(0, 4096):  # not sys.stdin: a thread that waits in it makes the interpreter's end a fatal error
         pass
     loop.call_soon_threadsafe(stop)
 

@@ -102,7 +102,7 @@ def _tie_to_parent() -> None:
     """No orphan, ever: end when standard input closes, however the parent died."""
 
     def watch() -> None:
-        while sys.stdin.buffer.read(4096):
+        while os.read(0, 4096):  # not sys.stdin: a thread that waits in it makes the interpreter's end a fatal error
             pass
         os._exit(EXIT_ORPHANED)
 
