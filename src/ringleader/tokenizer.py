@@ -75,10 +75,16 @@ class Tokenizer:
 
     @cached_property
     def grammar_view(self) -> Any:
-        """The `llguidance.LLTokenizer` of this vocabulary; takes 0.1 to 2 s to build, once."""
+        """The `llguidance.LLTokenizer` of this vocabulary; takes 0.1 to 2 s to build, once.
+
+        Raises ModelUnsupported when llguidance cannot read the vocabulary.
+        """
         import llguidance.hf
 
-        return llguidance.hf.from_tokenizer(self._fast, n_vocab=self.vocab_size, eos_token=list(self.eos_ids))
+        try:
+            return llguidance.hf.from_tokenizer(self._fast, n_vocab=self.vocab_size, eos_token=list(self.eos_ids))
+        except (ValueError, TypeError, KeyError, RuntimeError) as error:
+            raise ModelUnsupported(f"no grammar can be made from this model's tokenizer: {error}") from error
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
@@ -93,13 +99,13 @@ def load_tokenizer(directory: Path) -> Tokenizer:
         from transformers import AutoTokenizer
 
         fast = AutoTokenizer.from_pretrained(str(directory), local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except Exception as error:  # both libraries raise bare Exceptions on files that they dislike
         raise ModelFault(f"the tokenizer in {directory} cannot be read: {error}") from error
     if not getattr(fast, "is_fast", False):
         raise ModelUnsupported(
             f"the tokenizer in {directory} ({type(fast).__name__}) has no fast form (tokenizer.json)"
         )
-    text = config.get("text_config", config)
+    text = config.get("text_config") or config
     width = int(text.get("vocab_size") or config.get("vocab_size") or len(fast))
     return Tokenizer(
         fast,

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import grpc.aio
+import grpc
 import psutil
 import pytest
 
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.v1 import ring_pb2_grpc as rpc
 from ringleader.wire import PROTOCOL_VERSION
-from tests.ring.cluster import Cluster, alive, ask, chat, events, wait_gone, wait_until
+from tests.ring.cluster import Cluster, alive, ask, events, wait_gone, wait_until
 
 pytestmark = pytest.mark.ring
 
@@ -92,12 +90,12 @@ def wait_running(cluster: Cluster, count: int) -> None:
     wait_until(lambda: cluster.view()["queue"]["running"] == count, 10, lambda: str(cluster.view()["queue"]))
 
 
-async def slots(pid: int) -> int:
+def slots(pid: int) -> int:
     """How many slots the shard says are in use."""
     listening = [each for each in psutil.Process(pid).net_connections("tcp") if each.status == psutil.CONN_LISTEN]
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{listening[0].laddr.port}") as channel:
+    with grpc.insecure_channel(f"127.0.0.1:{listening[0].laddr.port}") as channel:
         hello = pb.HelloRequest(version=PROTOCOL_VERSION)
-        return int((await rpc.RingStub(channel).Hello(hello, timeout=5)).slots)
+        return int(rpc.RingStub(channel).Hello(hello, timeout=5).slots)
 
 
 # ---------------------------------------------------------------- one cluster, from fault to fault
@@ -142,17 +140,15 @@ async def test_clients_that_leave_in_the_middle_leave_no_slot_behind(
                 speaking.add(number)
 
     listeners = [asyncio.create_task(listen(number)) for number in range(20)]
-    async with asyncio.timeout(30):
-        while len(speaking) < 12:  # the others wait for a slot, or compute their prompt
-            await asyncio.sleep(0.05)
-    assert max([await slots(stage["pid"]) for stage in stages]) >= 12
+    # the others wait for a slot, or compute their prompt
+    await asyncio.to_thread(wait_until, lambda: len(speaking) >= 12, 30, lambda: f"{len(speaking)} of 20 speak")
+    assert await asyncio.to_thread(slots, stages[TAIL]["pid"]) >= 12
     for listener in listeners:
         listener.cancel()
     await asyncio.wait(listeners)
     await asyncio.to_thread(wait_running, three, 0)
-    async with asyncio.timeout(10):
-        while any([await slots(stage["pid"]) for stage in stages]):
-            await asyncio.sleep(0.05)
+    pids = [stage["pid"] for stage in stages]
+    await asyncio.to_thread(wait_until, lambda: not any(map(slots, pids)), 10, lambda: str([*map(slots, pids)]))
     await heal(session, three)
 
 
@@ -251,20 +247,21 @@ async def test_models_that_cannot_be_loaded_are_typed_errors_and_are_tried_once(
 ) -> None:
     models = [
         truncated(smollm, tmp_path / "cut-off"),
-        copy_of(smollm, tmp_path / "misfit", hidden_size=512),
+        copy_of(smollm, tmp_path / "misfit", num_key_value_heads=9),
+        copy_of(smollm, tmp_path / "contradictory", hidden_size=512),
         copy_of(smollm, tmp_path / "foreign", model_type="rwkv7"),
     ]
     with Cluster(tmp_path) as cluster:
         node = cluster.start_master("a", *(word for model in models for word in ("--model", str(model))))
         async with asyncio.timeout(30):
-            (cut_off, misfit, foreign), twice = (
-                await asyncio.gather(*(ask(session, cluster.api, model=model.name) for model in models)),
-                await ask(session, cluster.api, model="misfit"),
-            )
+            answers = await asyncio.gather(*(ask(session, cluster.api, model=model.name) for model in models))
+            twice = await ask(session, cluster.api, model="misfit")
+        cut_off, misfit, contradictory, foreign = answers
         assert (cut_off[0], cut_off[1]["error"]["code"]) == (500, "model_error")
         assert "model.safetensors" in cut_off[1]["error"]["message"]
         assert (foreign[0], foreign[1]["error"]["code"]) == (400, "model_unsupported")
         assert "rwkv7" in foreign[1]["error"]["message"]
+        assert (contradictory[0], contradictory[1]["error"]["code"]) == (500, "model_error")
         assert (misfit[0], misfit[1]["error"]["code"]) == (500, "model_error")
         assert "layers 0-29 on a cannot be loaded" in misfit[1]["error"]["message"]
         assert twice == misfit
