@@ -102,11 +102,13 @@ class RingLinked:
 
 @dataclass(frozen=True, slots=True)
 class RingBroke:
-    """Linking failed, or the head lost a link or its progress, in this epoch."""
+    """Linking failed, or the head lost a link or its progress, in this epoch. `silent` is a shard that did not
+    answer at all: its process lives, but is frozen."""
 
     plan: PlanHash
     epoch: int
     reason: str
+    silent: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,9 @@ class Ring:
     def broke(self, event: RingBroke, now: float) -> list[Effect]:
         if self.state not in ("linking", "serving") or event.epoch != self.epoch:
             return []
-        return self._break(event.reason, now)
+        silent = None if event.silent is None else self._shard(event.silent)
+        orders: list[Effect] = [self._stop(silent, now)] if silent is not None and silent.state == "ready" else []
+        return orders + self._break(event.reason, now)
 
     def tick(self, now: float) -> list[Effect]:
         """Look at the deadlines and the backoff."""

@@ -6,6 +6,7 @@ Decides nothing: a break is told to the caller, once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
@@ -27,6 +28,7 @@ from ringleader.wire import (
 )
 
 LINK_DEADLINE_S = 30.0
+ORDERS_MAX = 4096  # orders that a head may leave unread; it reads each at once, so past that it is as good as gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,41 +52,54 @@ class RingClient:
     epoch: int
     on_tokens: Callable[[RequestId, Tokens], None]
     on_break: Callable[[str], None]
+    silent: int | None = None  # the shard that did not answer when the ring was linked
     _channel: grpc.aio.Channel | None = None
     _call: grpc.aio.StreamStreamCall[pb.HeadOrder, pb.HeadReport] | None = None
     _reader: asyncio.Task[None] | None = None
-    _orders: asyncio.Queue[pb.HeadOrder] = field(default_factory=lambda: asyncio.Queue(maxsize=4096))
+    _orders: asyncio.Queue[pb.HeadOrder] = field(default_factory=lambda: asyncio.Queue(maxsize=ORDERS_MAX))
     _closed: bool = False
 
     async def open(self, addresses: tuple[str, ...]) -> None:
         """Link the shards at `addresses` into a ring and open the stream to its head.
 
-        Raises RingLost naming the shard that does not answer or refuses.
+        Raises RingLost naming the shard that does not answer (its index is then in `silent`) or refuses.
         """
-        plan = bytes.fromhex(self.plan)
-        async with asyncio.timeout(LINK_DEADLINE_S):
-            await asyncio.gather(*(self._link(plan, i, addresses) for i in range(len(addresses))))
-        self._channel = grpc.aio.insecure_channel(addresses[0], options=channel_options(RING_MESSAGE_BYTES_MAX))
+        options = channel_options(RING_MESSAGE_BYTES_MAX)
+        async with asyncio.timeout(LINK_DEADLINE_S), contextlib.AsyncExitStack() as stack:
+            channels = [grpc.aio.insecure_channel(address, options=options) for address in addresses]
+            stubs = [rpc.RingStub(await stack.enter_async_context(channel)) for channel in channels]
+            # First all greetings: a frozen shard would also make its neighbour's linking fail, and hide behind it.
+            await asyncio.gather(*(self._greet(stub, i, addresses[i]) for i, stub in enumerate(stubs)))
+            await asyncio.gather(*(self._link(stub, i, addresses) for i, stub in enumerate(stubs)))
+        if self._closed:
+            raise RingLost("the ring was closed while it was linked")
+        self._channel = grpc.aio.insecure_channel(addresses[0], options=options)
         self._call = rpc.RingStub(self._channel).Serve(self._sent())
         self._reader = asyncio.create_task(self._read(), name=f"head of {self.plan[:8]}")
 
-    async def _link(self, plan: bytes, index: int, addresses: tuple[str, ...]) -> None:
-        address = addresses[index]
-        following = addresses[(index + 1) % len(addresses)] if len(addresses) > 1 else ""
+    async def _greet(self, stub: rpc.RingStub, index: int, address: str) -> None:
+        hello = pb.HelloRequest(version=PROTOCOL_VERSION)
         try:
-            async with grpc.aio.insecure_channel(address, options=channel_options(RING_MESSAGE_BYTES_MAX)) as channel:
-                stub = rpc.RingStub(channel)
-                await stub.Hello(
-                    pb.HelloRequest(version=PROTOCOL_VERSION), timeout=DIAL_DEADLINE_S, wait_for_ready=True
-                )
-                request = pb.LinkRequest(
-                    plan=plan, epoch=self.epoch, index=index, shards=len(addresses), next_address=following
-                )
-                await stub.Link(request, timeout=LINK_DEADLINE_S)
+            await stub.Hello(hello, timeout=DIAL_DEADLINE_S, wait_for_ready=True)
         except grpc.aio.AioRpcError as error:
-            raise RingLost(
-                f"the shard at {address} cannot be linked: {error.details() or error.code().name}"
-            ) from error
+            if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+                self.silent = index
+                raise RingLost(f"the shard at {address} did not answer for {DIAL_DEADLINE_S:.0f} s") from error
+            raise RingLost(_cannot_link(address, error)) from error
+
+    async def _link(self, stub: rpc.RingStub, index: int, addresses: tuple[str, ...]) -> None:
+        following = addresses[(index + 1) % len(addresses)] if len(addresses) > 1 else ""
+        request = pb.LinkRequest(
+            plan=bytes.fromhex(self.plan),
+            epoch=self.epoch,
+            index=index,
+            shards=len(addresses),
+            next_address=following,
+        )
+        try:
+            await stub.Link(request, timeout=LINK_DEADLINE_S)
+        except grpc.aio.AioRpcError as error:
+            raise RingLost(_cannot_link(addresses[index], error)) from error
 
     async def _sent(self) -> AsyncIterator[pb.HeadOrder]:
         while True:
@@ -97,15 +112,22 @@ class RingClient:
     def cancel(self, request: RequestId) -> None:
         """Stop a request at its next pass; unknown ones are no error."""
         if not self._closed:
-            self._put(pb.HeadOrder(cancel=pb.Cancel(request=request)))
+            with contextlib.suppress(RingLost):  # told through `on_break`
+                self._put(pb.HeadOrder(cancel=pb.Cancel(request=request)))
 
     def _put(self, order: pb.HeadOrder) -> None:
+        if self._closed:
+            raise RingLost("the ring is closed")
         try:
-            if self._closed:
-                raise RingLost("the ring is closed")
             self._orders.put_nowait(order)
         except asyncio.QueueFull as error:
-            raise RingLost("the head does not read its orders") from error
+            self._broke(unread := "the head does not read its orders")
+            raise RingLost(unread) from error
+
+    def _broke(self, reason: str) -> None:
+        if not self._closed:
+            self._closed = True
+            self.on_break(reason)
 
     async def _read(self) -> None:
         assert self._call is not None
@@ -118,9 +140,7 @@ class RingClient:
                 self.on_tokens(RequestId(report.request), _tokens(report))
         except grpc.aio.AioRpcError as error:
             reason = f"the head is gone: {error.details() or error.code().name}"
-        if not self._closed:
-            self._closed = True
-            self.on_break(reason)
+        self._broke(reason)
 
     async def close(self) -> None:
         """Hang up; the head cancels what it still had."""
@@ -131,6 +151,10 @@ class RingClient:
             self._call.cancel()
         if self._channel is not None:
             await self._channel.close(None)
+
+
+def _cannot_link(address: str, error: grpc.aio.AioRpcError) -> str:
+    return f"the shard at {address} cannot be linked: {error.details() or error.code().name}"
 
 
 def _tokens(report: pb.HeadReport) -> Tokens:

@@ -15,6 +15,7 @@ from ringleader.cluster.messages import (
     Event,
     FailRequest,
     LinkRing,
+    RequestEnded,
     RingBroke,
     RingLinked,
     ShardDied,
@@ -72,6 +73,7 @@ class Performer:
                     self._desk.dispatch(request, self._ring(plan))
                 except RingLost as error:
                     self._desk.fail(request, error)
+                    self._tell(RequestEnded(request))
             case CancelAtHead(request, plan):
                 if (ring := self._rings.get(plan)) is not None:
                     ring.cancel(request)
@@ -132,7 +134,7 @@ class Performer:
             await ring.open(order.addresses)
         except (RingleaderError, TimeoutError) as error:
             await ring.close()
-            self._tell(RingBroke(order.plan, order.epoch, str(error) or "linking took too long"))
+            self._tell(RingBroke(order.plan, order.epoch, str(error) or "linking took too long", ring.silent))
         else:
             self._tell(RingLinked(order.plan, order.epoch))
 

@@ -77,6 +77,18 @@ def test_a_broken_link_keeps_every_shard() -> None:
     assert ring.tick(10.5) == [m.LinkRing(PLAN.hash, 2, ("host:0", "host:1"))]
 
 
+def test_a_shard_that_does_not_answer_is_stopped_and_started_anew_before_the_next_try() -> None:
+    ring = serving_ring()
+    ring.broke(m.RingBroke(PLAN.hash, 1, "no frame came back"), 10.0)
+    assert ring.tick(10.5) == [m.LinkRing(PLAN.hash, 2, ("host:0", "host:1"))]
+    effects = ring.broke(m.RingBroke(PLAN.hash, 2, "no answer", silent=1), 20.5)
+    assert of_kind(effects, m.StopShard, m.CloseRing) == [m.StopShard(B.node, PLAN.hash, 1), m.CloseRing(PLAN.hash)]
+    assert ring.tick(25.0) == [], "it is not gone yet"
+    died(ring, 1, 25.1)
+    assert ring.tick(25.2) == [m.StartShard(B.node, PLAN, 1)]
+    assert ring.broke(m.RingBroke(PLAN.hash, 2, "late", silent=0), 25.3) == []
+
+
 def test_words_of_another_epoch_or_out_of_turn_change_nothing() -> None:
     ring = serving_ring()
     assert ring.broke(m.RingBroke(PLAN.hash, 0, "late"), 1.0) == []

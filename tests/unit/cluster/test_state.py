@@ -322,7 +322,7 @@ def anything(plans: st.SearchStrategy[PlanHash]) -> st.SearchStrategy[m.Event]:
         st.builds(m.ShardMadeProgress, plans, NUMBERS, st.floats()),
         st.builds(m.ShardDied, plans, NUMBERS, text, st.booleans()),
         st.builds(m.RingLinked, plans, NUMBERS),
-        st.builds(m.RingBroke, plans, NUMBERS, text),
+        st.builds(m.RingBroke, plans, NUMBERS, text, st.none() | NUMBERS),
         st.builds(m.RequestArrived, REQUESTS, MODELS, WISHES, st.floats()),
         st.builds(m.RequestEnded, REQUESTS),
         st.builds(m.RequestCancelled, REQUESTS),
