@@ -15,6 +15,7 @@ CONTROL_MESSAGE_BYTES_MAX = 1 << 20  # reports and orders are small; a larger on
 _KEEPALIVE = [
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 5_000),  # of gRPC's other pings; while one is under way none is sent to keep alive
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.ring
 
 TOLD_WITHIN_S = 5.0
 PROGRESS_DEADLINE_S = 4.0
+FROZEN_TOLD_WITHIN_S = 10.0 + 5.0 + 2.0  # a ping every ten seconds at least, five for its answer
 ORPHANS_GONE_S = 3.0
 NODE_ENDS_S = 6.0
 HEAD, MIDDLE, TAIL = 0, 1, 2
@@ -152,13 +153,14 @@ async def test_clients_that_leave_in_the_middle_leave_no_slot_behind(
     await heal(session, three)
 
 
-async def test_a_frozen_shard_is_noticed_by_the_lack_of_progress(
-    three: Cluster, session: aiohttp.ClientSession
+@pytest.mark.parametrize("place", [MIDDLE, HEAD], ids=["progress-deadline", "ping-deadline"])
+async def test_a_frozen_shard_is_noticed_though_its_process_lives(
+    three: Cluster, session: aiohttp.ClientSession, place: int
 ) -> None:
     stages = await ready(three)
-    frozen = psutil.Process(stages[MIDDLE]["pid"])
+    frozen = psutil.Process(stages[place]["pid"])
     try:
-        await lose(session, three, frozen.suspend, PROGRESS_DEADLINE_S + TOLD_WITHIN_S)
+        await lose(session, three, frozen.suspend, FROZEN_TOLD_WITHIN_S)
     finally:
         frozen.kill()
     await heal(session, three)
