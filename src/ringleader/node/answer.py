@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 
 from ringleader.cluster.messages import Event, PlanWish, RequestArrived, RequestCancelled, RequestEnded
-from ringleader.errors import OurFault, RingleaderError
+from ringleader.errors import BadRequest, OurFault, RingleaderError
 from ringleader.language.prompt import Prompt, compose, parser
 from ringleader.language.stream import StreamParser
 from ringleader.net.ring import RingClient, Tokens
@@ -74,6 +74,7 @@ class Desk:
         Raises CallerFault, ModelFault, and PeerFault when no ring can be had for it.
         """
         entry = await self._shelf.entry(request.model)
+        _check_bias(request, entry.voice.tokenizer.vocab_size)
         today = datetime.date.today()
         prompt = await asyncio.to_thread(compose, entry.voice, replace(request, max_tokens=None), today)
         job = self._job(request, entry, prompt)
@@ -182,6 +183,16 @@ class Deltas:
         if close is not None:
             with contextlib.suppress(RuntimeError):  # it is being iterated by a task that is being cancelled
                 await close()
+
+
+def _check_bias(request: ChatRequest, vocabulary: int) -> None:
+    """The one field whose range only the model knows; the tail would index its logits with it."""
+    for token, _ in request.sampling.logit_bias:
+        if not 0 <= token < vocabulary:
+            raise BadRequest(
+                f"Invalid key in 'logit_bias': {token}. The token ids of {request.model} are 0 to {vocabulary - 1}.",
+                param="logit_bias",
+            )
 
 
 def _finish(news: Tokens, reader: StreamParser) -> FinishReason | None:
