@@ -75,22 +75,40 @@ class ModelCosts:
 
 
 @dataclass(frozen=True, slots=True)
+class CustomGrammar:
+    """What the input of a custom tool must look like: a Lark grammar (its rule is `start`) or a regular expression."""
+
+    syntax: Literal["lark", "regex"]
+    definition: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that the model may call. `parameters` is a JSON schema, or None for no arguments."""
+    """Something that the model may call: a function with arguments, or a custom tool with one free text.
+
+    `parameters` is a function's JSON schema, or None for no arguments. `grammar` is a custom tool's, or None
+    for any text.
+    """
 
     name: str
     description: str = ""
     parameters: Mapping[str, Json] | None = None
     strict: bool | None = None
+    kind: Literal["function", "custom"] = "function"
+    grammar: CustomGrammar | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call in the history. `arguments` is the JSON text as the client sent it (perhaps not valid JSON)."""
+    """A call in the history. `arguments` is the JSON text as the client sent it (perhaps not valid JSON).
+
+    Of a custom tool, `arguments` is the input itself.
+    """
 
     id: str
     name: str
     arguments: str
+    kind: Literal["function", "custom"] = "function"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +144,24 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
+class ContentFormat:
+    """What an answer's text must be: any JSON object, or JSON that is valid against `schema` (None: any JSON).
+
+    `strict` False lets parts of the schema that cannot be enforced be checked afterwards instead; True and
+    None refuse such a schema. `name` is the client's, for messages.
+    """
+
+    kind: Literal["json_object", "json_schema"]
+    name: str = ""
+    schema: Mapping[str, Json] | None = None
+    strict: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ChatRequest:
     """A checked request. `tool_choice` is the client's own JSON; `language.tool_choice` reads it.
 
-    `max_tokens` None means: to the end of the context. `top_logprobs` None means no logprobs at all,
+    `content` None means free text. It says nothing of calls. `max_tokens` None means: to the end of the context. `top_logprobs` None means no logprobs at all,
     0 only those of the chosen tokens.
     """
 
@@ -142,6 +174,7 @@ class ChatRequest:
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     top_logprobs: int | None = None
+    content: ContentFormat | None = None
 
 
 # ---------------------------------------------------------------- what the ring must know of a request
@@ -229,7 +262,10 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentsDelta:
-    """More of the JSON text of call `index`'s arguments. The pieces concatenate to one JSON object."""
+    """More of the JSON text of call `index`'s arguments. The pieces concatenate to one JSON object.
+
+    Of a custom tool's call they concatenate to its input.
+    """
 
     index: int
     text: str
@@ -238,7 +274,7 @@ class ArgumentsDelta:
 
 @dataclass(frozen=True, slots=True)
 class CallEnded:
-    """Call `index` is complete: its arguments are one JSON object."""
+    """Call `index` is complete: its arguments are one JSON object (a custom tool's: its input)."""
 
     index: int
     tokens: tuple[int, ...] = ()
@@ -246,10 +282,11 @@ class CallEnded:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last delta of every answer that was not lost."""
+    """The last delta of every answer that was not lost. `warnings` are what only its end could tell."""
 
     reason: FinishReason
     usage: Usage
+    warnings: tuple[str, ...] = ()
 
 
 Delta = TextDelta | ReasoningDelta | CallStarted | ArgumentsDelta | CallEnded | Finished
