@@ -127,8 +127,8 @@ class Batcher:
             if self._live and sum(live.reserved for live in self._live.values()) + need > self._limits.kv_tokens_max:
                 return
             del self._waiting[request]
+            # Its turn comes after one of each that runs: were it first, a stream of short requests would starve them.
             self._live[self._next_slot] = _Live(request, spec, deque(prompt), reserved=need)
-            self._live.move_to_end(self._next_slot, last=False)  # a new request's turn comes first
             self._next_slot += 1
 
     def _cut(self, slot: int, live: _Live) -> Turn:
