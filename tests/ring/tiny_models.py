@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import mlx.nn as nn
 from mlx.utils import tree_flatten, tree_map
 from mlx_lm.utils import _get_classes
 
@@ -26,17 +27,30 @@ TEMPLATE = (
 )
 
 
-def make_tiny_model(family: str, directory: Path, *, seed: int = 0, tokenizer: bool = False, **changes: Any) -> Path:
+def make_tiny_model(
+    family: str,
+    directory: Path,
+    *,
+    seed: int = 0,
+    dtype: Any = mx.float32,
+    bits: int = 0,
+    tokenizer: bool = False,
+    **changes: Any,
+) -> Path:
     """Write a tiny model of `family` into `directory` and return it; the weights are a function of `seed`.
 
-    `changes` go into its config. With `tokenizer` it can be served: byte-level BPE, ChatML, no tools in its template.
+    `bits` packs them, in groups of 32. `changes` go into its config. With `tokenizer` it can be served: byte-level
+    BPE, ChatML, no tools in its template.
     """
     config = config_of(family, **changes)
     directory.mkdir(parents=True, exist_ok=True)
     model_class, arguments_class = _get_classes(config)
     mx.random.seed(seed)
     model = model_class(arguments_class.from_dict(config))
-    model.update(tree_map(_random, model.parameters()))
+    model.update(tree_map(lambda parameter: _random(parameter, dtype), model.parameters()))
+    if bits:
+        nn.quantize(model, group_size=32, bits=bits)
+        config["quantization"] = {"group_size": 32, "bits": bits}
     weights = dict(tree_flatten(model.parameters()))
     mx.eval(weights)
     mx.save_safetensors(str(directory / "model.safetensors"), weights, metadata={"format": "mlx"})
@@ -46,18 +60,17 @@ def make_tiny_model(family: str, directory: Path, *, seed: int = 0, tokenizer: b
     return directory
 
 
-def _random(parameter: Any) -> Any:
+def _random(parameter: Any, dtype: Any) -> Any:
     """Noise in place of what training would give: layers outweigh the embedding, so that answers do not just echo."""
     if not mx.issubdtype(parameter.dtype, mx.floating):
         return parameter
-    parameter = parameter.astype(mx.float32)
     noise = mx.random.normal(parameter.shape)
     if parameter.ndim < 2:
-        return parameter + 0.1 * noise  # norms and biases stay near what they were
+        return (parameter + 0.1 * noise).astype(dtype)  # norms and biases stay near what they were
     if parameter.shape[0] == VOCABULARY:
-        return 0.1 * noise
+        return (0.1 * noise).astype(dtype)
     width = parameter.shape[-1] if parameter.shape[-1] > 1 else parameter.shape[-2]  # the latter: a convolution
-    return 1.5 * noise / math.sqrt(width)
+    return (1.5 * noise / math.sqrt(width)).astype(dtype)
 
 
 def write_tokenizer(directory: Path, config: Config) -> None:

@@ -14,6 +14,7 @@ import mlx.core as mx
 import numpy as np
 
 from ringleader.shard.batcher import Turn
+from ringleader.shard.closing import Closer
 from ringleader.shard.sampler import Picked, Sampler
 from ringleader.shard.slice import Slice, cache_arrays
 from ringleader.tokenizer import Tokenizer
@@ -54,6 +55,7 @@ class Engine:
         self._tokenizer = tokenizer
         self._eos = frozenset(tokenizer.eos_ids if tokenizer else ())
         self._compiler = ThreadPoolExecutor(max_workers=1, thread_name_prefix="grammar")
+        self._closer: Future[Closer] | None = None  # made with the first grammar
 
     @property
     def slots(self) -> int:
@@ -89,8 +91,8 @@ class Engine:
 
         Raises FrameRefused.
         """
+        arrived = None if received is None else self._unpack(received, len(turn.tokens))  # before a slot is begun
         slot = self._slot(turn)
-        arrived = None if received is None else self._unpack(received, len(turn.tokens))
         tokens = mx.array([turn.tokens], dtype=mx.uint32)
         out = self._part.forward(tokens, slot.caches, arrived)
         slot.position += len(turn.tokens)
@@ -120,13 +122,18 @@ class Engine:
         pending: Future[Any] | None = None
         if spec.grammar:
             pending = self._compiler.submit(self._compile, spec.grammar)
-        return Sampler(spec, pending, self._eos)
+            self._closer = self._closer or self._compiler.submit(self._make_closer)
+        return Sampler(spec, pending, self._eos, self._closer)
 
     def _compile(self, grammar: str) -> Any:
         from llguidance import LLMatcher
 
         assert self._tokenizer is not None
         return LLMatcher(self._tokenizer.grammar_view, grammar, log_level=0)
+
+    def _make_closer(self) -> Closer:
+        assert self._tokenizer is not None
+        return Closer(self._tokenizer.grammar_view, self._eos)
 
     def _unpack(self, received: Activation, count: int) -> Any:
         dtype = _DTYPES[received.dtype]

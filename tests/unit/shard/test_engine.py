@@ -1,0 +1,152 @@
+"""What an engine takes, and that what it refuses changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from ringleader.shard.batcher import Turn
+from ringleader.shard.engine import Activation, Engine, FrameRefused
+from ringleader.shard.loader import load_slice
+from ringleader.shard.sampler import Picked
+from ringleader.tokenizer import Tokenizer
+from ringleader.values import LayerRange, Sampling, SlotSpec
+from tests.ring.tiny_configs import LAYERS
+from tests.ring.tiny_models import make_tiny_model
+
+HIDDEN = 64
+PROMPT = (5, 9, 2, 300)
+SPEC = SlotSpec(Sampling(seed=0, temperature=0.0), max_tokens=20, prompt_tokens=len(PROMPT))
+BEGIN = Turn(1, 0, PROMPT, True, SPEC)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_model("llama", tmp_path_factory.mktemp("llama"))
+
+
+def engine_of(directory: Path, start: int, stop: int, tokenizer: Tokenizer | None = None, slots_max: int = 4) -> Engine:
+    part = load_slice(directory, LayerRange(start, stop), LAYERS, lambda _: None)
+    return Engine(part, tokenizer, slots_max)
+
+
+@pytest.fixture
+def head(directory: Path) -> Engine:
+    return engine_of(directory, 0, 2)
+
+
+@pytest.fixture
+def tail(directory: Path, tokenizer: Tokenizer) -> Engine:
+    return engine_of(directory, 2, LAYERS, tokenizer)
+
+
+def activation(rows: int, dtype: str = "f32") -> Activation:
+    values = np.random.default_rng(rows).normal(size=(1, rows, HIDDEN)).astype(np.float32)
+    return Activation(values.tobytes(), dtype, (1, rows, HIDDEN))
+
+
+def sent_on(head: Engine, turn: Turn) -> Activation:
+    out = head.run(turn, None)
+    assert isinstance(out, Activation)
+    return out
+
+
+def picked(tail: Engine, turn: Turn, received: Activation) -> Picked:
+    out = tail.run(turn, received)
+    assert isinstance(out, Picked)
+    return out
+
+
+def test_a_prompt_in_chunks_picks_what_the_prompt_at_once_picks(head: Engine, tail: Engine) -> None:
+    whole = picked(tail, BEGIN, sent_on(head, BEGIN))
+    first = Turn(2, 0, PROMPT[:3], False, SPEC)
+    assert picked(tail, first, sent_on(head, first)) == Picked(), "a chunk picks nothing"
+    rest = Turn(2, 3, PROMPT[3:], True, None)
+    assert picked(tail, rest, sent_on(head, rest)) == whole
+    assert whole.tokens
+
+
+def test_slots_do_not_see_each_other(head: Engine, tail: Engine) -> None:
+    alone = picked(tail, BEGIN, sent_on(head, BEGIN))
+    other = replace(BEGIN, slot=2, tokens=(8, 8, 8, 8))
+    picked(tail, other, sent_on(head, other))
+    again = replace(BEGIN, slot=3)
+    assert picked(tail, again, sent_on(head, again)) == alone
+    assert head.slots == tail.slots == 3
+
+
+@pytest.mark.parametrize("position", [0, 3, 5])
+def test_a_segment_that_does_not_follow_its_slot_is_refused(head: Engine, tail: Engine, position: int) -> None:
+    first = picked(tail, BEGIN, sent_on(head, BEGIN))
+    with pytest.raises(FrameRefused, match="slot 1 is at 4"):
+        tail.run(Turn(1, position, (7,), True, None), activation(1))
+    right = Turn(1, 4, first.tokens, True, None)
+    assert picked(tail, right, sent_on(head, right)).tokens, "the slot is where it was"
+
+
+@pytest.mark.parametrize("turn", [Turn(9, 0, (7,), True, None), Turn(9, 3, (7,), True, SPEC)])
+def test_a_slot_that_was_never_begun_is_refused(tail: Engine, turn: Turn) -> None:
+    with pytest.raises(FrameRefused, match="slot 9 is not known"):
+        tail.run(turn, activation(1))
+    assert tail.slots == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Activation(activation(4).data, "f32", (1, 5, HIDDEN)),
+        Activation(activation(4).data, "f32", (1, 4, HIDDEN + 1)),
+        Activation(activation(4).data, "f32", (4, HIDDEN)),
+        Activation(activation(4).data, "f32", ()),
+        Activation(activation(4).data[:-1], "f32", (1, 4, HIDDEN)),
+        Activation(activation(4).data, "bf16", (1, 4, HIDDEN)),
+        Activation(b"", "f16", (1, 4, HIDDEN)),
+    ],
+    ids=["rows", "width", "flat", "no shape", "short", "half type", "empty"],
+)
+def test_a_malformed_activation_is_refused_and_changes_nothing(head: Engine, tail: Engine, wrong: Activation) -> None:
+    with pytest.raises(FrameRefused, match="activation of"):
+        tail.run(BEGIN, wrong)
+    assert tail.slots == 0, "no slot is begun by a frame that is refused"
+    assert picked(tail, BEGIN, sent_on(head, BEGIN)).tokens
+    following = Turn(1, 4, (7, 7, 7, 7), True, None)
+    with pytest.raises(FrameRefused, match="activation of"):
+        tail.run(following, wrong)
+    assert picked(tail, following, sent_on(head, following)).tokens
+
+
+def test_more_slots_than_there_is_room_for_are_refused(directory: Path) -> None:
+    engine = engine_of(directory, 0, 2, slots_max=2)
+    for slot in (1, 2):
+        engine.run(replace(BEGIN, slot=slot), None)
+    with pytest.raises(FrameRefused, match="no room for slot 3"):
+        engine.run(replace(BEGIN, slot=3), None)
+    engine.release((1,))
+    assert isinstance(engine.run(replace(BEGIN, slot=3), None), Activation)
+
+
+def test_released_slots_are_forgotten_and_unknown_ones_are_no_fault(head: Engine) -> None:
+    head.run(BEGIN, None)
+    head.run(replace(BEGIN, slot=2), None)
+    head.release((1, 77))
+    assert head.slots == 1
+    head.reset()
+    assert head.slots == 0
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("bf16", mx.bfloat16), ("f16", mx.float16)])
+def test_half_precision_travels_bit_for_bit(directory: Path, tmp_path: Path, name: str, dtype: mx.Dtype) -> None:
+    half = make_tiny_model("llama", tmp_path, dtype=dtype)
+    engine = engine_of(half, 0, 2)
+    out = sent_on(engine, BEGIN)
+    assert (out.dtype, out.shape) == (name, (1, 4, HIDDEN))
+    assert len(out.data) == 2 * 4 * HIDDEN == 4 * engine.row_bytes
+    part = load_slice(half, LayerRange(0, 2), LAYERS, lambda _: None)
+    expected = part.forward(mx.array([PROMPT], dtype=mx.uint32), part.make_caches())
+    assert expected.dtype == dtype
+    assert out.data == np.array(expected.view(mx.uint16)).tobytes()
+    assert engine_of(half, 2, 4).run(BEGIN, out) == engine_of(half, 2, 4).run(BEGIN, replace(out))
