@@ -26,7 +26,8 @@ ROOMS: dict[str, set[str]] = {
     "api": {"language", "cluster"},
     "agent": {"language"},
     "node": {"api", "agent", "net", "shard", "models", "cluster", "language"},
-    "cli": {"node", "api", "agent", "net", "shard", "models", "cluster", "language"},
+    "bench": {"node", "net", "shard", "models", "cluster", "language", "v1"},
+    "cli": {"bench", "node", "api", "agent", "net", "shard", "models", "cluster", "language"},
     "v1": set(),
     "values": set(),
     "errors": set(),
@@ -39,8 +40,8 @@ ROOMS: dict[str, set[str]] = {
 
 # Third-party packages that only some rooms may touch, and what the pure rooms may not touch at all.
 ONLY_IN = {
-    "mlx": {"shard"},
-    "mlx_lm": {"shard"},
+    "mlx": {"shard", "bench"},
+    "mlx_lm": {"shard", "bench"},
     "grpc": {"net", "shard"},
     "zeroconf": {"net"},
     "aiohttp.web": {"api"},

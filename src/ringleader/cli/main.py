@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import ringleader
-from ringleader.cli import models
+from ringleader.cli import bench, models
 from ringleader.cli.chat import chat
 from ringleader.cli.demo import demo
 from ringleader.cli.node import node
@@ -43,6 +43,7 @@ app.command()(demo)
 app.command()(chat)
 app.command()(status)
 app.add_typer(models.app, name="models")
+app.add_typer(bench.app, name="bench")
 app.command(hidden=True)(shard)
 
 

@@ -54,11 +54,7 @@ def run(options: ShardOptions) -> int:
 
 
 async def _serve(options: ShardOptions) -> int:
-    import grpc.aio
-
     from ringleader.shard.service import ShardService
-    from ringleader.v1 import ring_pb2_grpc as rpc
-    from ringleader.wire import RING_MESSAGE_BYTES_MAX, channel_options
 
     thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mlx")
     loop = asyncio.get_running_loop()
@@ -66,15 +62,25 @@ async def _serve(options: ShardOptions) -> int:
     service = ShardService(
         engine, thread, options.plan, options.layers, options.kv_tokens_max, options.progress_deadline_s
     )
-    server = grpc.aio.server(options=channel_options(RING_MESSAGE_BYTES_MAX))
-    rpc.add_RingServicer_to_server(service, server)
-    host = options.listen.rpartition(":")[0]
-    port = server.add_insecure_port(options.listen)
-    await server.start()
+    server, address = await open_server(service, options.listen)
     memory = await loop.run_in_executor(thread, engine.memory_bytes)
-    _say(ready={"address": f"{host}:{port}", "memory_bytes": memory, "pid": os.getpid()})
+    _say(ready={"address": address, "memory_bytes": memory, "pid": os.getpid()})
     await server.wait_for_termination()
     return 0
+
+
+async def open_server(service: Any, listen: str) -> tuple[Any, str]:
+    """Serve a `RingServicer` at host:port (port 0 takes a free one): the gRPC server, and the address it got."""
+    import grpc.aio
+
+    from ringleader.v1 import ring_pb2_grpc as rpc
+    from ringleader.wire import RING_MESSAGE_BYTES_MAX, channel_options
+
+    server = grpc.aio.server(options=channel_options(RING_MESSAGE_BYTES_MAX))
+    rpc.add_RingServicer_to_server(service, server)
+    port = server.add_insecure_port(listen)
+    await server.start()
+    return server, f"{listen.rpartition(':')[0]}:{port}"
 
 
 def _load(options: ShardOptions) -> Any:

@@ -1,0 +1,124 @@
+"""Real rings to measure: shard processes under a supervisor, linked and driven as the master does it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ringleader.cluster.messages import Event, ShardBecameReady, ShardDied
+from ringleader.errors import RingLost
+from ringleader.net.ring import RingClient, Tokens
+from ringleader.node.supervisor import ShardStart, Supervisor
+from ringleader.values import LayerRange, PlanHash, RequestId, SlotSpec
+
+READY_DEADLINE_S = 300.0
+SILENCE_DEADLINE_S = 120.0  # between two reports of a request
+KV_TOKENS_MAX = 16_384
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One request, measured. `arrivals` holds (seconds since it was submitted, tokens that came then)."""
+
+    tokens: tuple[int, ...]
+    arrivals: tuple[tuple[float, int], ...]
+    passes: int
+    forced_tokens: int
+    frame_bytes: int
+
+    @property
+    def wall_s(self) -> float:
+        """From submitting to the last token."""
+        return self.arrivals[-1][0]
+
+    @property
+    def token_s(self) -> float:
+        """Seconds a token once the first has come: the prompt is not in it. Needs two tokens."""
+        later = sum(count for _, count in self.arrivals[1:])
+        return (self.arrivals[-1][0] - self.arrivals[0][0]) / later
+
+
+@dataclass(slots=True)
+class BenchRing:
+    """One linked ring. Requests are asked one after the other."""
+
+    shards: int
+    _client: RingClient
+    _news: asyncio.Queue[tuple[float, Tokens] | str]
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    async def ask(self, prompt: tuple[int, ...], spec: SlotSpec) -> Run:
+        """Submit one request and wait for its end. Raises RingLost when it does not come to one."""
+        arrivals: list[tuple[float, int]] = []
+        tokens: list[int] = []
+        forced = 0
+        started = time.perf_counter()
+        self._client.submit(RequestId(f"bench-{next(self._numbers)}"), prompt, spec)
+        while True:
+            arrived, news = await self._next()
+            if news.finish == "error":
+                raise RingLost(f"a shard could not answer: {news.error}")
+            if news.tokens:
+                arrivals.append((arrived - started, len(news.tokens)))
+                tokens += news.tokens
+                forced += len(news.tokens) - 1
+            if news.finish:
+                return Run(tuple(tokens), tuple(arrivals), news.passes, forced, news.frame_bytes)
+
+    async def _next(self) -> tuple[float, Tokens]:
+        try:
+            async with asyncio.timeout(SILENCE_DEADLINE_S):
+                news = await self._news.get()
+        except TimeoutError as error:
+            raise RingLost(f"no word from the ring for {SILENCE_DEADLINE_S:.0f} s") from error
+        if isinstance(news, str):
+            raise RingLost(news)
+        return news
+
+
+@asynccontextmanager
+async def open_ring(directory: Path, layers: int, shards: int) -> AsyncIterator[BenchRing]:
+    """A ring of so many shards, cut evenly; its processes end with the block.
+
+    Raises RingLost when a shard does not become ready, with its own last words.
+    """
+    loop = asyncio.get_running_loop()
+    ready: list[asyncio.Future[str]] = [loop.create_future() for _ in range(shards)]
+    news: asyncio.Queue[tuple[float, Tokens] | str] = asyncio.Queue()
+    supervisor = Supervisor("bench", lambda event: _heard(event, ready))
+    plan = PlanHash(f"{shards:032x}")
+    client = RingClient(
+        plan=plan,
+        epoch=1,
+        on_tokens=lambda _, tokens: news.put_nowait((time.perf_counter(), tokens)),
+        on_break=news.put_nowait,
+    )
+    try:
+        for index, part in enumerate(even_cuts(layers, shards)):
+            supervisor.start(ShardStart(plan, index, directory, part, layers, HOST, KV_TOKENS_MAX))
+        async with asyncio.timeout(READY_DEADLINE_S):
+            addresses = await asyncio.gather(*ready)
+        await client.open(tuple(addresses))
+        yield BenchRing(shards, client, news)
+    finally:
+        await client.close()
+        await supervisor.stop_all()
+
+
+def even_cuts(layers: int, shards: int) -> list[LayerRange]:
+    """`layers` cut into `shards` ranges whose sizes differ by one at most."""
+    edges = [layers * i // shards for i in range(shards + 1)]
+    return [LayerRange(start, stop) for start, stop in itertools.pairwise(edges)]
+
+
+def _heard(event: Event, ready: list[asyncio.Future[str]]) -> None:
+    if isinstance(event, ShardBecameReady) and not ready[event.index].done():
+        ready[event.index].set_result(event.address)
+    elif isinstance(event, ShardDied) and not ready[event.index].done():
+        ready[event.index].set_exception(RingLost(f"shard {event.index} did not start: {event.reason}"))
