@@ -86,17 +86,18 @@ class ScriptedDeltas:
 
 
 class ScriptedNode:
-    """Answerer, ModelShelf and ClusterView in one."""
+    """Answerer, ModelShelf and ClusterView in one. The first request gets `steps`, the next ones `others`."""
 
     def __init__(
         self,
         steps: Sequence[Step] = HELLO,
-        *,
+        *others: Sequence[Step],
         refuse: Exception | None = None,
         hold: asyncio.Event | None = None,
         warnings: tuple[str, ...] = (),
     ) -> None:
         self.deltas = ScriptedDeltas(steps)
+        self.others = [ScriptedDeltas(each) for each in others]
         self.requests: list[ChatRequest] = []
         self.arrived = asyncio.Event()
         self.abandoned = asyncio.Event()
@@ -115,7 +116,8 @@ class ScriptedNode:
             raise
         if self._refuse is not None:
             raise self._refuse
-        return Answer(request.model, self.deltas, self._warnings)
+        number = len(self.requests) - 1
+        return Answer(request.model, [self.deltas, *self.others][number], self._warnings)
 
     def token_bytes(self, model: ModelId, token: int) -> bytes:
         return {1: b"Hi", 2: b" \xe2", 3: "é".encode()}[token]

@@ -16,7 +16,7 @@ from ringleader.api.contracts import Answerer, ClusterView, ModelShelf
 from ringleader.api.faults import faults_middleware
 from ringleader.api.feed import Closers
 from ringleader.api.models import Models
-from ringleader.api.openai_chat import ChatCompletions
+from ringleader.api.openai_chat import ChatCompletions, NamedFinish
 from ringleader.errors import BadRequest
 
 DEFAULT_HOST = "127.0.0.1"
@@ -34,8 +34,12 @@ def make_app(
     loopback_only: bool = True,
     keep_alive_s: float = KEEP_ALIVE_S,
     body_bytes_max: int = BODY_BYTES_MAX,
+    named_finish_reason: NamedFinish = "tool_calls",
 ) -> web.Application:
-    """The application. It must be served with `handler_cancellation`, as `serve` does."""
+    """The application. It must be served with `handler_cancellation`, as `serve` does.
+
+    `named_finish_reason` is what an answer that calls a tool by the client's own choice ends with; OpenAI's is "stop".
+    """
     middlewares = [faults_middleware, make_auth(api_key=api_key, loopback_only=loopback_only)]
     app = web.Application(middlewares=middlewares, client_max_size=body_bytes_max)
     closers = Closers()
@@ -44,7 +48,7 @@ def make_app(
         await closers.wait()
 
     app.on_cleanup.append(wait_for_closers)
-    chat = ChatCompletions(answerer, closers, keep_alive_s=keep_alive_s)
+    chat = ChatCompletions(answerer, closers, keep_alive_s=keep_alive_s, named_finish=named_finish_reason)
     models, cluster = Models(shelf), Cluster(view)
     app.router.add_post("/v1/chat/completions", chat.handle)
     app.router.add_get("/v1/models", models.list)

@@ -1,6 +1,6 @@
-"""An answer's deltas, read ahead by one task that also closes them, however the handler ends.
+"""The deltas of an answer's choices, each read ahead by one task that also closes them, however the handler ends.
 
-Why a task: waiting with a timeout on the iterator itself would cancel it, and iterating from several tasks
+Why tasks: waiting with a timeout on the iterator itself would cancel it, and iterating from several tasks
 breaks any task group or timeout inside it.
 """
 
@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 
 from ringleader.errors import OurFault
-from ringleader.values import Delta
+from ringleader.values import Delta, Finished
 
 log = logging.getLogger(__name__)
 
-AHEAD_MAX = 4  # deltas read but not yet written: enough to never starve the socket, too few to matter when wasted
+# Deltas of all choices read but not yet written: enough to never starve the socket, too few to matter when wasted.
+AHEAD_MAX = 4
 CLOSE_TIMEOUT_S = 5.0  # a cancel goes round a ring in milliseconds; past this the node is ill and says so itself
 
 
@@ -38,17 +39,17 @@ class Closers:
 
 
 class DeltaFeed:
-    """Use as an async context manager; leaving it closes the deltas at once, even under cancellation."""
+    """Use as an async context manager; leaving it closes all deltas at once, even under cancellation."""
 
-    def __init__(self, deltas: AsyncIterator[Delta], closers: Closers) -> None:
-        self._deltas = deltas
+    def __init__(self, choices: Sequence[AsyncIterator[Delta]], closers: Closers) -> None:
+        self._choices = choices
         self._closers = closers
-        self._queue: asyncio.Queue[Delta | Exception] = asyncio.Queue(AHEAD_MAX)
-        self._reader: asyncio.Task[None] | None = None
+        self._queue: asyncio.Queue[tuple[int, Delta] | Exception] = asyncio.Queue(AHEAD_MAX)
+        self._readers: list[asyncio.Task[None]] = []
         self._leaving = False
 
     async def __aenter__(self) -> DeltaFeed:
-        self._reader = asyncio.create_task(self._read())
+        self._readers = [asyncio.create_task(self._read(n, deltas)) for n, deltas in enumerate(self._choices)]
         return self
 
     async def __aexit__(
@@ -58,11 +59,11 @@ class DeltaFeed:
         self._closers.add(closing)
         await asyncio.shield(closing)
 
-    async def next(self, silence_s: float | None = None) -> Delta | None:
-        """The next delta, or None after `silence_s` seconds without one.
+    async def next(self, silence_s: float | None = None) -> tuple[int, Delta] | None:
+        """The next delta of any choice and the choice's number, or None after `silence_s` seconds without one.
 
         Raises:
-            RingleaderError: whatever the deltas raised; `OurFault` when they ended before `Finished`.
+            RingleaderError: whatever any choice's deltas raised; `OurFault` when they ended before `Finished`.
         """
         try:
             async with asyncio.timeout(silence_s):
@@ -73,27 +74,29 @@ class DeltaFeed:
             raise item
         return item
 
-    async def _read(self) -> None:
+    async def _read(self, choice: int, deltas: AsyncIterator[Delta]) -> None:
         try:
-            async for delta in self._deltas:
-                await self._queue.put(delta)
+            async for delta in deltas:
+                await self._queue.put((choice, delta))
+                if isinstance(delta, Finished):
+                    return
             await self._queue.put(OurFault("the answer ended without saying why"))
         except Exception as error:  # noqa: BLE001 - a task's root: the error goes to the handler, which raises it
             if not self._leaving:  # or a full queue, which nobody empties any more, would hold this task for ever
                 await self._queue.put(error)
         finally:
-            await self._close()
+            await self._close(deltas)
 
     async def _shut(self) -> None:
-        assert self._reader is not None
         self._leaving = True
-        self._reader.cancel()  # it has begun (tasks start in order), so its `finally` closes the deltas
-        _, late = await asyncio.wait({self._reader}, timeout=2 * CLOSE_TIMEOUT_S)
+        for reader in self._readers:
+            reader.cancel()  # it has begun (tasks start in order), so its `finally` closes the deltas
+        _, late = await asyncio.wait(self._readers, timeout=2 * CLOSE_TIMEOUT_S)
         if late:
             log.warning("an answer did not stop when it was cancelled; its request may still hold a slot")
 
-    async def _close(self) -> None:
-        close = getattr(self._deltas, "aclose", None)
+    async def _close(self, deltas: AsyncIterator[Delta]) -> None:
+        close = getattr(deltas, "aclose", None)
         if close is None:
             return
         try:

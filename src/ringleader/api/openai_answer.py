@@ -1,4 +1,4 @@
-"""Deltas to Chat Completions' objects: chunks for a stream, one completion otherwise. Pure.
+"""Deltas of one or several choices to Chat Completions' objects: chunks for a stream, else one completion. Pure.
 
 Both say the same: what a client puts together from the chunks is the message that the completion holds.
 """
@@ -6,14 +6,11 @@ Both say the same: what a client puts together from the chunks is the message th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ringleader.api.ids import new_id
+from ringleader.api.openai_calls import CallForm
 from ringleader.values import (
-    ArgumentsDelta,
-    CallEnded,
-    CallStarted,
     Delta,
     Finished,
     Json,
@@ -37,6 +34,8 @@ class Envelope:
     fingerprint: str
     logprobs: bool
     spell: Spell  # a token's bytes
+    choices: int = 1
+    calls: CallForm = field(default_factory=CallForm)
 
     def around(self, kind: str, choices: list[Json]) -> dict[str, Json]:
         """An object of `kind` with these choices."""
@@ -51,126 +50,160 @@ class Envelope:
 
 
 class Chunks:
-    """One answer's `chat.completion.chunk` objects. Feed it every delta in order."""
+    """One answer's `chat.completion.chunk` objects. Feed it every delta of a choice in order, choices as they come."""
 
     def __init__(self, envelope: Envelope, *, include_usage: bool) -> None:
         self._envelope = envelope
         self._include_usage = include_usage
-        self._role_sent = False
-        self._content_sent = False
-        self._unargued: set[int] = set()  # calls whose arguments have not begun
+        self._choices = [_ChoiceChunks(envelope, index) for index in range(envelope.choices)]
+        self._usages: dict[int, Usage] = {}
 
-    def of(self, delta: Delta) -> Iterator[dict[str, Json]]:
-        """The chunks that `delta` makes; perhaps none."""
-        match delta:
-            case TextDelta(text=text, logprobs=logprobs):
-                if text or logprobs:
-                    yield from self._text(text, logprobs)
-            case ReasoningDelta(text=text):
-                if text:
-                    yield self._chunk({"reasoning_content": text})
-            case CallStarted(index=index, name=name):
-                self._unargued.add(index)
-                self._content_sent = True  # null is the content of a message of calls only
-                yield self._chunk({"tool_calls": [_opened(index, name)]})
-            case ArgumentsDelta(index=index, text=text):
-                if text:
-                    self._unargued.discard(index)
-                    yield self._chunk({"tool_calls": [_more(index, text)]})
-            case CallEnded(index=index):
-                if index in self._unargued:
-                    yield self._chunk({"tool_calls": [_more(index, "{}")]})
-            case Finished(reason=reason, usage=usage):
-                yield from self._finish(reason, usage)
+    @property
+    def complete(self) -> bool:
+        """Every choice has finished."""
+        return len(self._usages) == len(self._choices)
 
-    def _text(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> Iterator[dict[str, Json]]:
-        if not self._role_sent:
-            yield self._chunk({"content": ""})
-        self._content_sent = True
-        yield self._chunk({"content": text}, logprobs)
-
-    def _finish(self, reason: str, usage: Usage) -> Iterator[dict[str, Json]]:
-        if not self._content_sent:
-            yield self._chunk({"content": ""})
-        yield self._wrap([{"index": 0, "delta": {}, "logprobs": None, "finish_reason": reason}])
-        if self._include_usage:
-            yield {**self._envelope.around("chat.completion.chunk", []), "usage": usage_body(usage)}
-
-    def _chunk(self, delta: dict[str, Json], logprobs: tuple[TokenLogprob, ...] = ()) -> dict[str, Json]:
-        if not self._role_sent:
-            self._role_sent = True
-            delta = {"role": "assistant", "content": None, "refusal": None, **delta}
-        spelled = logprobs_body(logprobs, self._envelope.spell) if logprobs else None
-        return self._wrap([{"index": 0, "delta": delta, "logprobs": spelled, "finish_reason": None}])
+    def of(self, index: int, delta: Delta) -> Iterator[dict[str, Json]]:
+        """The chunks that `delta` of choice `index` makes; perhaps none."""
+        for choice in self._choices[index].of(delta):
+            yield self._wrap([choice])
+        if isinstance(delta, Finished):
+            self._usages[index] = delta.usage
+            if self.complete and self._include_usage:
+                yield {**self._envelope.around("chat.completion.chunk", []), "usage": usage_body(self._usages)}
 
     def _wrap(self, choices: list[Json]) -> dict[str, Json]:
         chunk = self._envelope.around("chat.completion.chunk", choices)
         return {**chunk, "usage": None} if self._include_usage else chunk
 
 
-@dataclass(slots=True)
-class _Call:
-    name: str
-    pieces: list[str] = field(default_factory=list)
-    ended: bool = False
+class _ChoiceChunks:
+    """The `choices` entries of one choice's chunks."""
+
+    def __init__(self, envelope: Envelope, index: int) -> None:
+        self._envelope = envelope
+        self._index = index
+        self._calls = envelope.calls.writer()
+        self._role_sent = False
+        self._content_sent = False
+
+    def of(self, delta: Delta) -> Iterator[Json]:
+        match delta:
+            case TextDelta(text=text, logprobs=logprobs):
+                if text or logprobs:
+                    yield from self._text(text, logprobs)
+            case ReasoningDelta(text=text):
+                if text:
+                    yield self._choice({"reasoning_content": text})
+            case Finished(reason=reason):
+                if not self._content_sent:
+                    yield self._choice({"content": ""})
+                told = self._envelope.calls.finish if reason == "tool_calls" else reason
+                yield {"index": self._index, "delta": {}, "logprobs": None, "finish_reason": told}
+            case _:
+                piece = self._calls.piece(delta)
+                if piece is not None:
+                    self._content_sent = True  # null is the content of a message of calls only
+                    yield self._choice(piece)
+
+    def _text(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> Iterator[Json]:
+        if not self._role_sent:
+            yield self._choice({"content": ""})
+        self._content_sent = True
+        yield self._choice({"content": text}, logprobs)
+
+    def _choice(self, delta: dict[str, Json], logprobs: tuple[TokenLogprob, ...] = ()) -> Json:
+        if not self._role_sent:
+            self._role_sent = True
+            delta = {"role": "assistant", "content": None, "refusal": None, **delta}
+        spelled = logprobs_body(logprobs, self._envelope.spell) if logprobs else None
+        return {"index": self._index, "delta": delta, "logprobs": spelled, "finish_reason": None}
 
 
 class Completion:
-    """One answer's `chat.completion` object. Feed it every delta in order, then ask for the `body`."""
+    """One answer's `chat.completion` object. Feed it every delta of a choice in order, then ask for the `body`."""
 
     def __init__(self, envelope: Envelope) -> None:
+        self._envelope = envelope
+        self._choices = [_Choice(envelope) for _ in range(envelope.choices)]
+
+    @property
+    def complete(self) -> bool:
+        """Every choice has finished."""
+        return all(choice.finished is not None for choice in self._choices)
+
+    def add(self, index: int, delta: Delta) -> None:
+        """Take in one delta of choice `index`."""
+        self._choices[index].add(delta)
+
+    def body(self) -> dict[str, Json]:
+        """The whole object, once it is `complete`."""
+        usages = {n: choice.finished.usage for n, choice in enumerate(self._choices) if choice.finished}
+        choices = [choice.body(n) for n, choice in enumerate(self._choices)]
+        return {**self._envelope.around("chat.completion", choices), "usage": usage_body(usages)}
+
+
+class _Choice:
+    """One choice's message, as far as it has come."""
+
+    def __init__(self, envelope: Envelope) -> None:
+        self.finished: Finished | None = None
         self._envelope = envelope
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._logprobs: list[TokenLogprob] = []
-        self._calls: dict[int, _Call] = {}
+        self._calls = envelope.calls.collector()
 
     def add(self, delta: Delta) -> None:
-        """Take in one delta that is not the last."""
         match delta:
             case TextDelta(text=text, logprobs=logprobs):
                 self._text.append(text)
                 self._logprobs.extend(logprobs)
             case ReasoningDelta(text=text):
                 self._reasoning.append(text)
-            case CallStarted(index=index, name=name):
-                self._calls[index] = _Call(name)
-            case ArgumentsDelta(index=index, text=text):
-                self._calls[index].pieces.append(text)
-            case CallEnded(index=index):
-                self._calls[index].ended = True
+            case Finished():
+                self.finished = delta
+            case _:
+                self._calls.add(delta)
 
-    def body(self, finished: Finished) -> dict[str, Json]:
-        """The whole object."""
-        spelled = logprobs_body(tuple(self._logprobs), self._envelope.spell) if self._envelope.logprobs else None
-        choice = {"index": 0, "message": self._message(), "logprobs": spelled, "finish_reason": finished.reason}
-        return {**self._envelope.around("chat.completion", [choice]), "usage": usage_body(finished.usage)}
+    def body(self, index: int) -> Json:
+        assert self.finished is not None
+        reason = self.finished.reason
+        return {
+            "index": index,
+            "message": self._message(),
+            "logprobs": logprobs_body(tuple(self._logprobs), self._envelope.spell) if self._envelope.logprobs else None,
+            "finish_reason": self._envelope.calls.finish if reason == "tool_calls" else reason,
+        }
 
     def _message(self) -> dict[str, Json]:
-        text = "".join(self._text)
+        text, calls = "".join(self._text), self._calls.fields()
         message: dict[str, Json] = {
             "role": "assistant",
-            "content": text or (None if self._calls else ""),
+            "content": text or (None if calls else ""),
             "refusal": None,
         }
         if reasoning := "".join(self._reasoning):
             message["reasoning_content"] = reasoning
-        if self._calls:
-            message["tool_calls"] = [_called(call) for _, call in sorted(self._calls.items())]
-        return message
+        return {**message, **calls}
 
 
-def usage_body(usage: Usage) -> dict[str, Json]:
-    """OpenAI's usage object, and what the answer cost the ring under `ringleader`."""
+def usage_body(usages: Mapping[int, Usage]) -> dict[str, Json]:
+    """OpenAI's usage object over all choices, and what they cost the ring under `ringleader`.
+
+    They share one prompt, which counts once; what was generated is summed.
+    """
+    prompt = usages[0]
+    completion = sum(usage.completion_tokens for usage in usages.values())
     return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "prompt_tokens": prompt.prompt_tokens,
+        "completion_tokens": completion,
+        "total_tokens": prompt.prompt_tokens + completion,
+        "completion_tokens_details": {"reasoning_tokens": sum(usage.reasoning_tokens for usage in usages.values())},
         "ringleader": {
-            "passes": usage.passes,
-            "forced_tokens": usage.forced_tokens,
-            "opening_tokens": usage.opening_tokens,
+            "passes": sum(usage.passes for usage in usages.values()),
+            "forced_tokens": sum(usage.forced_tokens for usage in usages.values()),
+            "opening_tokens": prompt.opening_tokens,
         },
     }
 
@@ -189,17 +222,3 @@ def _spelled(token: int, logprob: float, spell: Spell) -> dict[str, Json]:
     shown = max(logprob, LOGPROB_MIN) if not math.isnan(logprob) else LOGPROB_MIN
     # A token may be a part of a character: its text then shows the bytes, as OpenAI's does.
     return {"token": raw.decode("utf-8", "backslashreplace"), "logprob": min(shown, 0.0), "bytes": list(raw)}
-
-
-def _opened(index: int, name: str) -> dict[str, Json]:
-    return {"index": index, "id": new_id("call_"), "type": "function", "function": {"name": name, "arguments": ""}}
-
-
-def _more(index: int, text: str) -> dict[str, Json]:
-    return {"index": index, "function": {"arguments": text}}
-
-
-def _called(call: _Call) -> dict[str, Json]:
-    """A call that was cut short keeps what there is of its arguments: the finish reason says so."""
-    arguments = "".join(call.pieces) or ("{}" if call.ended else "")
-    return {"id": new_id("call_"), "type": "function", "function": {"name": call.name, "arguments": arguments}}

@@ -22,14 +22,10 @@ class Refused:
 
 
 _NO_SAMPLER = "this sampler does not exist here; use temperature, top_p, top_k or min_p"
-_NO_GRAMMAR = (
-    "free grammars are not served yet; put the shape into a tool's parameters and force that tool by tool_choice"
-)
+_NO_GRAMMAR = "use response_format with a JSON schema, or a custom tool with a lark or regex grammar"
 _NO_TEXT_CONTROL = "the prompt is made by the model's own chat template"
 
 REFUSED: tuple[Refused, ...] = (
-    Refused("functions", ([],), "use tools: [{'type': 'function', 'function': {...}}]"),
-    Refused("function_call", ("none",), "use tools and tool_choice"),
     Refused("audio", (), "only text is served"),
     Refused("modalities", (["text"], []), "only ['text'] is served"),
     Refused("prediction", (), "predicted outputs are not served"),
@@ -94,28 +90,12 @@ def refuse_unserved(body: dict[str, Json]) -> None:
         if value is not None and not _among(value, refused.neutral):
             message = f"'{refused.field}' is not supported: {refused.advice}."
             raise BadRequest(message, param=refused.field, code="unsupported_parameter")
-    _refuse_response_format(body.get("response_format"))
     _refuse_effort(body.get("reasoning_effort"))
 
 
 def _among(value: Json, neutral: tuple[Json, ...]) -> bool:
     """Equality that keeps true and 1 apart."""
     return any(value == other and isinstance(value, bool) == isinstance(other, bool) for other in neutral)
-
-
-def _refuse_response_format(value: Json) -> None:
-    if value is None or (isinstance(value, dict) and value.get("type") == "text"):
-        return
-    if not isinstance(value, dict):
-        raise BadRequest(
-            "Invalid type for 'response_format': expected an object.", param="response_format", code="invalid_type"
-        )
-    kind = value.get("type")
-    if kind not in ("json_object", "json_schema"):
-        message = f"Invalid value: {shown(kind)} for 'response_format.type'. Supported values are: 'text'."
-        raise BadRequest(message, param="response_format.type")
-    message = f"'response_format' of type {shown(kind)} is not supported yet: {_NO_GRAMMAR.partition('; ')[2]}."
-    raise BadRequest(message, param="response_format", code="unsupported_value")
 
 
 def _refuse_effort(value: Json) -> None:

@@ -14,6 +14,10 @@ from ringleader.api.body import json_type
 from ringleader.errors import BadRequest
 from ringleader.values import Json
 
+# Each choice is a request of its own in the ring, with its own slot and cache: eight take half of the slots that a
+# head runs at once, and leave the other half to other clients.
+CHOICES_MAX = 8
+
 
 class Wire(BaseModel):
     """Strict (no "1" for 1, no true for 1); extra fields are ignored here and judged in `openai_refused`."""
@@ -37,11 +41,21 @@ class PartWire(Wire):
     refusal: str | None = None
 
 
+NAME_PATTERN = "^[a-zA-Z0-9_-]{1,64}$"
+
+
 class CalledWire(Wire):
     """The function of a call in the history."""
 
     name: Annotated[str, Field(min_length=1)]
     arguments: str | None = None
+
+
+class CustomCalledWire(Wire):
+    """The custom tool of a call in the history."""
+
+    name: Annotated[str, Field(min_length=1)]
+    input: str | None = None
 
 
 class ToolCallWire(Wire):
@@ -50,10 +64,11 @@ class ToolCallWire(Wire):
     id: Annotated[str, Field(min_length=1)]
     type: Literal["function", "custom"] = "function"
     function: CalledWire | None = None
+    custom: CustomCalledWire | None = None
 
 
 class MessageWire(Wire):
-    """Any turn; which fields a role wants is checked in `openai_read`."""
+    """Any turn; which fields a role wants is checked in `openai_history`."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: Annotated[list[PartWire] | None, BeforeValidator(_as_parts)] = None
@@ -64,23 +79,62 @@ class MessageWire(Wire):
     reasoning: str | None = None
     refusal: str | None = None
     audio: Any = None
-    function_call: Any = None
+    function_call: CalledWire | None = None
 
 
 class FunctionWire(Wire):
     """A function that the model may call."""
 
-    name: Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,64}$")]
+    name: Annotated[str, Field(pattern=NAME_PATTERN)]
     description: str | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
 
 
+class GrammarWire(Wire):
+    """What a custom tool's input must look like."""
+
+    syntax: Literal["lark", "regex"]
+    definition: Annotated[str, Field(min_length=1)]
+
+
+class CustomFormatWire(Wire):
+    """Free text, or text of a grammar."""
+
+    type: Literal["text", "grammar"]
+    grammar: GrammarWire | None = None
+
+
+class CustomWire(Wire):
+    """A tool that takes one text."""
+
+    name: Annotated[str, Field(pattern=NAME_PATTERN)]
+    description: str | None = None
+    format: CustomFormatWire | None = None
+
+
 class ToolWire(Wire):
-    """A tool: functions only for now."""
+    """A tool of either kind."""
 
     type: Literal["function", "custom"]
     function: FunctionWire | None = None
+    custom: CustomWire | None = None
+
+
+class JsonSchemaWire(Wire):
+    """The schema of an answer's text, with the name that OpenAI wants it to have."""
+
+    name: Annotated[str, Field(pattern=NAME_PATTERN)]
+    description: str | None = None
+    schema_: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
+    strict: bool | None = None
+
+
+class ResponseFormatWire(Wire):
+    """What the answer's text must be."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchemaWire | None = None
 
 
 class StreamOptionsWire(Wire):
@@ -111,12 +165,15 @@ class ChatWire(Wire):
     stop: Annotated[
         list[Annotated[str, Field(min_length=1)]] | None, Field(max_length=4), BeforeValidator(_as_list)
     ] = None
-    n: Annotated[int, Field(ge=1)] | None = None
+    n: Annotated[int, Field(ge=1, le=CHOICES_MAX)] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     tools: list[ToolWire] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
+    functions: list[FunctionWire] | None = None
+    function_call: Any = None
+    response_format: ResponseFormatWire | None = None
 
 
 def parse_chat(body: dict[str, Json]) -> ChatWire:

@@ -45,8 +45,12 @@ class EventStream:
         await self._write(f"data: {json.dumps(event, ensure_ascii=False, separators=(',', ':'))}\n\n")
 
     async def keep_alive(self) -> None:
-        """A comment, which every SSE reader skips, so that nobody between takes silence for death."""
-        await self._write(": keep-alive\n\n")
+        """A comment, so that nobody between takes silence for death."""
+        await self.comment("keep-alive")
+
+    async def comment(self, text: str) -> None:
+        """One line, without line breaks of its own, that every SSE reader skips."""
+        await self._write(f": {text}\n\n")
 
     async def finish(self) -> None:
         """The end of a stream that went well."""

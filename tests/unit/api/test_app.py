@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from ringleader.errors import Busy, OurFault, RingLost
-from ringleader.values import CallEnded, CallStarted, Finished, TextDelta
-from tests.api.scripted import HELLO, USAGE, ScriptedNode, body, served
+from ringleader.errors import BadRequest, Busy, OurFault, RingLost
+from ringleader.values import Answer, CallEnded, CallStarted, ChatRequest, Finished, TextDelta
+from tests.api.scripted import HELLO, NOW, USAGE, ScriptedNode, Step, body, served
 
 CHAT = "/v1/chat/completions"
 
@@ -24,6 +24,15 @@ async def http(node: ScriptedNode, **options: Any) -> AsyncIterator[aiohttp.Clie
         timeout = aiohttp.ClientTimeout(total=10)
         async with aiohttp.ClientSession(server.url, timeout=timeout) as session:
             yield session
+
+
+class FullAfterOne(ScriptedNode):
+    """Takes one request, and has no room for a second."""
+
+    async def answer(self, request: ChatRequest) -> Answer:
+        if self.requests:
+            raise Busy("full")
+        return await super().answer(request)
 
 
 async def error_of(response: aiohttp.ClientResponse) -> dict[str, Any]:
@@ -193,9 +202,81 @@ async def test_health_the_picture_and_the_welcome() -> None:
 async def test_the_server_still_answers_after_any_failure(stream: bool) -> None:
     async with served(ScriptedNode([CallStarted(0, "f"), CallEnded(0), Finished("tool_calls", USAGE)])) as server:
         async with aiohttp.ClientSession(server.url) as session:
-            for bad in (b"", b"[]", b'{"model": 1}', json.dumps(body(n=3)).encode()):
+            for bad in (b"", b"[]", b'{"model": 1}', json.dumps(body(n=9)).encode()):
                 async with session.post(CHAT, data=bad) as response:
                     assert response.status == 400
             async with session.post(CHAT, json=body(stream=stream)) as response:
                 assert response.status == 200
                 assert b"tool_calls" in await response.read()
+
+
+async def test_a_late_warning_is_a_header_of_a_whole_answer_and_a_comment_of_a_stream() -> None:
+    steps: list[Step] = [TextDelta("{}"), Finished("stop", USAGE, ('it is no "x"\r\ndata: 1',))]
+    async with http(ScriptedNode(steps, warnings=("early",))) as session:
+        async with session.post(CHAT, json=body()) as response:
+            assert response.headers["Warning"] == '299 ringleader "early", 299 ringleader "it is no \'x\'  data: 1"'
+    async with http(ScriptedNode(steps, warnings=("early",))) as session:
+        async with session.post(CHAT, json=body(stream=True)) as response:
+            assert response.headers["Warning"] == '299 ringleader "early"'
+            events = (await response.text()).split("\n\n")
+    assert events[-4] == ': warning: it is no "x"  data: 1'
+    assert '"finish_reason":"stop"' in events[-3]
+
+
+async def test_one_choices_error_is_the_streams_last_event_and_closes_all() -> None:
+    node = ScriptedNode([TextDelta("a"), asyncio.Event()], [TextDelta("b"), RingLost("gone")], [asyncio.Event()])
+    async with http(node) as session:
+        async with session.post(CHAT, json=body(stream=True, n=3)) as response:
+            last = (await response.text()).strip().split("\n\n")[-1]
+    assert json.loads(last.removeprefix("data: "))["error"]["code"] == "ring_lost"
+    assert [each.closings for each in (node.deltas, *node.others)] == [1, 1, 1]
+
+
+async def test_a_choice_that_is_refused_fails_the_whole_answer() -> None:
+    async with http(FullAfterOne([TextDelta("a"), asyncio.Event()])) as session:
+        async with session.post(CHAT, json=body(n=2)) as response:
+            assert (response.status, (await error_of(response))["code"]) == (429, "busy")
+
+
+async def test_a_client_that_leaves_cancels_the_choices_that_wait_for_a_ring_too() -> None:
+    node = ScriptedNode([TextDelta("a"), asyncio.Event()], [asyncio.Event()])
+    async with http(node) as session:
+        asked = asyncio.create_task(session.post(CHAT, json=body(n=2)))
+        await node.deltas.waiting.wait()
+        await node.others[0].waiting.wait()
+        asked.cancel()
+        async with asyncio.timeout(1):
+            await node.deltas.closed.wait()
+            await node.others[0].closed.wait()
+
+
+@pytest.mark.parametrize(
+    ("fields", "setting", "told"),
+    [
+        (
+            {"tools": [NOW], "tool_choice": {"type": "function", "function": {"name": "now"}}},
+            "tool_calls",
+            "tool_calls",
+        ),
+        ({"tools": [NOW], "tool_choice": {"type": "function", "function": {"name": "now"}}}, "stop", "stop"),
+        ({"tools": [NOW], "tool_choice": "now"}, "stop", "stop"),
+        ({"tools": [NOW], "tool_choice": "required"}, "stop", "tool_calls"),
+        ({"functions": [{"name": "now"}], "function_call": {"name": "now"}}, "tool_calls", "function_call"),
+        ({"functions": [{"name": "now"}], "function_call": {"name": "now"}}, "stop", "stop"),
+        ({"functions": [{"name": "now"}]}, "stop", "function_call"),
+    ],
+)
+async def test_what_a_named_choice_finishes_with_is_a_setting(fields: dict[str, Any], setting: str, told: str) -> None:
+    steps: list[Step] = [CallStarted(0, "now"), CallEnded(0), Finished("tool_calls", USAGE)]
+    async with http(ScriptedNode(steps), named_finish_reason=setting) as session:
+        async with session.post(CHAT, json=body(**fields)) as response:
+            assert (await response.json())["choices"][0]["finish_reason"] == told
+
+
+async def test_a_refusal_speaks_of_functions_to_a_client_of_functions() -> None:
+    fault = BadRequest("tool_choice names 'x'", param="tool_choice", code="unknown_tool")
+    async with http(ScriptedNode(refuse=fault)) as session:
+        async with session.post(CHAT, json=body(functions=[{"name": "f"}], function_call={"name": "x"})) as response:
+            assert response.status == 400
+            error = await error_of(response)
+    assert (error["param"], error["code"]) == ("function_call", "unknown_tool")

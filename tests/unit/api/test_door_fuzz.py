@@ -19,6 +19,7 @@ from ringleader.values import ChatRequest
 from tests.api.scripted import NOW, WEATHER, body
 
 CALL = {"id": "c", "type": "function", "function": {"name": "now", "arguments": "{}"}}
+GRAMMAR = {"type": "grammar", "grammar": {"syntax": "lark", "definition": 'start: "a"'}}
 VALID = body(
     stream=True,
     stream_options={"include_usage": True},
@@ -30,15 +31,21 @@ VALID = body(
     seed=1,
     logprobs=True,
     top_logprobs=2,
-    tools=[WEATHER, NOW],
+    tools=[WEATHER, NOW, {"type": "custom", "custom": {"name": "c", "format": GRAMMAR}}],
     tool_choice="auto",
-    response_format={"type": "text"},
+    response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}, "strict": True}},
+    n=2,
 )
 VALID["messages"] = [
     {"role": "system", "content": [{"type": "text", "text": "x"}]},
     {"role": "assistant", "content": None, "tool_calls": [CALL]},
     {"role": "tool", "tool_call_id": "c", "content": "y"},
+    {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+    {"role": "function", "name": "f", "content": "y"},
+    {"role": "assistant", "tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "f", "input": "x"}}]},
+    {"role": "tool", "tool_call_id": "c", "content": "y"},
 ]
+LEGACY = {**VALID, "tools": None, "tool_choice": None, "functions": [WEATHER["function"]], "function_call": "auto"}
 NAMES = sorted({*ChatWire.model_fields, *(refused.field for refused in REFUSED), "role", "content", "type", "name"})
 LEAVES = (
     st.none()
@@ -73,7 +80,7 @@ def mutate(mutated: dict[str, Any], path: tuple[Any, ...], how: str, value: Any)
 
 @st.composite
 def bodies(draw: st.DrawFn) -> dict[str, Any]:
-    mutated = copy.deepcopy(VALID)
+    mutated = copy.deepcopy(draw(st.sampled_from([VALID, LEGACY])))
     for _ in range(draw(st.integers(1, 3))):
         if draw(st.booleans()):
             mutated[draw(st.sampled_from(NAMES))] = draw(VALUES)
@@ -96,7 +103,8 @@ def check(raw: bytes) -> None:
 
 
 def test_the_seed_of_the_mutations_is_valid() -> None:
-    read_chat(parse_object(json.dumps(VALID).encode()))
+    for valid in (VALID, LEGACY):
+        read_chat(parse_object(json.dumps(valid).encode()))
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ringleader.api.openai_answer import Chunks, Completion, Envelope
+from ringleader.api.openai_calls import CallForm
 from ringleader.values import (
     ArgumentsDelta,
     CallEnded,
@@ -28,18 +30,22 @@ CUT: tuple[Delta, ...] = (CallStarted(0, "f"), ArgumentsDelta(0, '{"a'), Finishe
 ANSWERS = [HELLO, CALLS, THOUGHT, EMPTY, BOTH, CUT]
 
 
-def chunks_of(deltas: tuple[Delta, ...], *, include_usage: bool = False) -> list[dict[str, Json]]:
-    chunks = Chunks(ENVELOPE, include_usage=include_usage)
-    return [chunk for delta in deltas for chunk in chunks.of(delta)]
+def chunks_of(
+    deltas: tuple[Delta, ...], envelope: Envelope = ENVELOPE, *, include_usage: bool = False
+) -> list[dict[str, Json]]:
+    chunks = Chunks(envelope, include_usage=include_usage)
+    made = [chunk for delta in deltas for chunk in chunks.of(0, delta)]
+    assert chunks.complete == isinstance(deltas[-1], Finished)
+    return made
 
 
 def completion_of(deltas: tuple[Delta, ...], envelope: Envelope = ENVELOPE) -> dict[str, Json]:
     completion = Completion(envelope)
-    for delta in deltas[:-1]:
-        completion.add(delta)
-    last = deltas[-1]
-    assert isinstance(last, Finished)
-    return completion.body(last)
+    for delta in deltas:
+        assert not completion.complete
+        completion.add(0, delta)
+    assert completion.complete
+    return completion.body()
 
 
 def accumulated(chunks: list[dict[str, Json]]) -> dict[str, Any]:
@@ -145,3 +151,86 @@ def test_logprobs_are_null_unless_asked_for() -> None:
     assert completion_of(deltas, asked)["choices"][0]["logprobs"]["content"] == [
         {"token": "a", "logprob": -9999.0, "bytes": [97], "top_logprobs": top}
     ]
+
+
+def test_choices_have_their_numbers_and_one_usage() -> None:
+    envelope = replace(ENVELOPE, choices=2)
+    chunks, completion = Chunks(envelope, include_usage=True), Completion(envelope)
+    made: list[dict[str, Json]] = []
+    for index, delta in [*((1, delta) for delta in CALLS), *((0, delta) for delta in HELLO)]:
+        assert not chunks.complete
+        made += chunks.of(index, delta)
+        completion.add(index, delta)
+    assert chunks.complete
+    assert completion.complete
+    *pieces, last = made
+    for number, reason in ((0, "stop"), (1, "tool_calls")):
+        own = [chunk["choices"][0] for chunk in pieces if chunk["choices"][0]["index"] == number]
+        assert [choice["finish_reason"] for choice in own if choice["finish_reason"]] == [reason]
+        assert [n for n, choice in enumerate(own) if "role" in choice["delta"]] == [0]
+        whole = completion.body()["choices"][number]
+        assert (whole["index"], whole["finish_reason"]) == (number, reason)
+        streamed = accumulated([{"choices": [choice]} for choice in own])
+        assert without_ids(streamed) == without_ids(whole["message"])
+    assert last["choices"] == []
+    assert last["usage"] == completion.body()["usage"]
+    assert last["usage"]["prompt_tokens"] == USAGE.prompt_tokens
+    assert last["usage"]["completion_tokens"] == 2 * USAGE.completion_tokens
+    assert last["usage"]["total_tokens"] == USAGE.prompt_tokens + 2 * USAGE.completion_tokens
+    assert last["usage"]["ringleader"] == {"passes": 8, "forced_tokens": 6, "opening_tokens": 0}
+
+
+def test_a_call_of_a_custom_tool_has_an_input() -> None:
+    envelope = replace(ENVELOPE, calls=CallForm(frozenset({"patch"})))
+    deltas = (
+        CallStarted(0, "now"),
+        CallEnded(0),
+        CallStarted(1, "patch"),
+        ArgumentsDelta(1, 'a"'),
+        ArgumentsDelta(1, "\n"),
+        CallEnded(1),
+        CallStarted(2, "patch"),
+        CallEnded(2),
+        Finished("tool_calls", USAGE),
+    )
+    calls = completion_of(deltas, envelope)["choices"][0]["message"]["tool_calls"]
+    assert [call["type"] for call in calls] == ["function", "custom", "custom"]
+    assert calls[0]["function"] == {"name": "now", "arguments": "{}"}
+    assert [call["custom"] for call in calls[1:]] == [
+        {"name": "patch", "input": 'a"\n'},
+        {"name": "patch", "input": ""},
+    ]
+    pieces = [chunk["choices"][0]["delta"].get("tool_calls", [{}])[0] for chunk in chunks_of(deltas, envelope)]
+    own = [piece for piece in pieces if piece.get("index") == 1]
+    assert own[0].pop("id").startswith("call_")
+    assert own == [
+        {"index": 1, "type": "custom", "custom": {"name": "patch", "input": ""}},
+        {"index": 1, "custom": {"input": 'a"'}},
+        {"index": 1, "custom": {"input": "\n"}},
+    ]
+
+
+def test_a_client_of_functions_gets_a_function_call() -> None:
+    envelope = replace(ENVELOPE, calls=CallForm(legacy=True, finish="function_call"))
+    deltas = (CallStarted(0, "f"), ArgumentsDelta(0, '{"a": 1}'), CallEnded(0), Finished("tool_calls", USAGE))
+    choice = completion_of(deltas, envelope)["choices"][0]
+    assert choice["finish_reason"] == "function_call"
+    assert choice["message"] == {
+        "role": "assistant",
+        "content": None,
+        "refusal": None,
+        "function_call": {"name": "f", "arguments": '{"a": 1}'},
+    }
+    first, second, last = (chunk["choices"][0] for chunk in chunks_of(deltas, envelope))
+    assert first["delta"]["function_call"] == {"name": "f", "arguments": ""}
+    assert second["delta"] == {"function_call": {"arguments": '{"a": 1}'}}
+    assert (last["delta"], last["finish_reason"]) == ({}, "function_call")
+    (_, empty, _) = chunks_of((CallStarted(0, "f"), CallEnded(0), Finished("tool_calls", USAGE)), envelope)
+    assert empty["choices"][0]["delta"] == {"function_call": {"arguments": "{}"}}
+
+
+def test_the_finish_reason_of_calls_can_be_another_but_length_stays() -> None:
+    envelope = replace(ENVELOPE, calls=CallForm(finish="stop"))
+    assert completion_of(CALLS, envelope)["choices"][0]["finish_reason"] == "stop"
+    assert completion_of(CUT, envelope)["choices"][0]["finish_reason"] == "length"
+    assert chunks_of(CALLS, envelope)[-1]["choices"][0]["finish_reason"] == "stop"

@@ -11,13 +11,15 @@ from ringleader.api.openai_read import read_chat
 from ringleader.api.openai_refused import REFUSED
 from ringleader.api.openai_wire import ChatWire
 from ringleader.errors import BadRequest
-from ringleader.values import Json, Message, Tool, ToolCall
+from ringleader.values import ContentFormat, Json, Message, Tool, ToolCall
 from tests.api.scripted import MODEL, NOW, WEATHER, body
 
 USER = {"role": "user", "content": "hi"}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "now", "arguments": "{}"}}
 TOOL = {"role": "tool", "tool_call_id": "call_1", "content": "12:00"}
 CALLING = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+FUNCTION_CALLING = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
+FUNCTION = {"role": "function", "name": "f", "content": "12:00"}
 
 
 def refusal(fields: dict[str, Json]) -> BadRequest:
@@ -32,6 +34,10 @@ def messages(*turns: Json) -> dict[str, Json]:
 
 def function(**fields: Json) -> dict[str, Json]:
     return {"type": "function", "function": fields}
+
+
+def custom(**fields: Json) -> dict[str, Json]:
+    return {"type": "custom", "custom": fields}
 
 
 @pytest.mark.parametrize(
@@ -68,7 +74,7 @@ def function(**fields: Json) -> dict[str, Json]:
         (body(stop=["a", "b", "c", "d", "e"]), "stop", "array_above_max_length"),
         (body(stop=5), "stop", "invalid_type"),
         (body(stop=[""]), "stop[0]", "empty_string"),
-        (body(n=2), "n", "unsupported_value"),
+        (body(n=9), "n", "integer_above_max_value"),
         (body(n=0), "n", "integer_below_min_value"),
         (body(top_logprobs=2), "top_logprobs", "invalid_value"),
         (body(logprobs=False, top_logprobs=2), "top_logprobs", "invalid_value"),
@@ -85,12 +91,66 @@ def function(**fields: Json) -> dict[str, Json]:
         (body(tools=[function(name="a\n")]), "tools[0].function.name", "invalid_value"),
         (body(tools=[function(name="f", parameters=[])]), "tools[0].function.parameters", "invalid_type"),
         (body(tools=[NOW, function(name="now", description="x")]), "tools[1].function.name", "duplicate_name"),
-        (body(tools=[{"type": "custom", "custom": {"name": "f"}}]), "tools[0].type", "unsupported_value"),
+        (body(tools=[{"type": "custom"}]), "tools[0].custom", "missing_required_parameter"),
+        (body(tools=[custom()]), "tools[0].custom.name", "missing_required_parameter"),
+        (body(tools=[custom(name="a b")]), "tools[0].custom.name", "invalid_value"),
+        (body(tools=[custom(name="f", format={"type": "x"})]), "tools[0].custom.format.type", "invalid_value"),
+        (
+            body(tools=[custom(name="f", format={"type": "grammar"})]),
+            "tools[0].custom.format.grammar",
+            "missing_required_parameter",
+        ),
+        (
+            body(
+                tools=[custom(name="f", format={"type": "grammar", "grammar": {"syntax": "gbnf", "definition": "x"}})]
+            ),
+            "tools[0].custom.format.grammar.syntax",
+            "invalid_value",
+        ),
+        (body(tools=[NOW, custom(name="now")]), "tools[1].custom.name", "duplicate_name"),
+        (body(functions=[{"name": "f"}], tools=[NOW]), "tools", "invalid_value"),
+        (body(functions=[{"name": "f"}], tool_choice="auto"), "tool_choice", "invalid_value"),
+        (body(functions=[{"name": "a b"}]), "functions[0].name", "invalid_value"),
+        (body(functions=[{"name": "f"}, {"name": "f", "description": "x"}]), "functions[1].name", "duplicate_name"),
+        (body(functions=[{"name": "f"}], function_call="required"), "function_call", "invalid_value"),
+        (body(functions=[{"name": "f"}], function_call={"nam": "f"}), "function_call", "invalid_value"),
+        (body(function_call="auto"), "function_call", "invalid_value"),
+        (body(tools=[NOW], function_call={"name": "now"}), "function_call", "invalid_value"),
+        (body(response_format="json"), "response_format", "invalid_type"),
+        (body(response_format={}), "response_format.type", "missing_required_parameter"),
+        (body(response_format={"type": "xml"}), "response_format.type", "invalid_value"),
+        (
+            body(response_format={"type": "json_schema"}),
+            "response_format.json_schema",
+            "missing_required_parameter",
+        ),
+        (
+            body(response_format={"type": "json_schema", "json_schema": {"schema": {}}}),
+            "response_format.json_schema.name",
+            "missing_required_parameter",
+        ),
+        (
+            body(response_format={"type": "json_schema", "json_schema": {"name": "a b"}}),
+            "response_format.json_schema.name",
+            "invalid_value",
+        ),
+        (
+            body(response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": "x"}}),
+            "response_format.json_schema.schema",
+            "invalid_type",
+        ),
         (body(tools=[{"type": "web"}]), "tools[0].type", "invalid_value"),
         (body(parallel_tool_calls=1), "parallel_tool_calls", "invalid_type"),
         (messages({"content": "hi"}), "messages.[0].role", "missing_required_parameter"),
         (messages(USER, {"role": "robot", "content": "hi"}), "messages.[1].role", "invalid_value"),
-        (messages({"role": "function", "name": "f", "content": "x"}), "messages.[0].role", "unsupported_value"),
+        (messages({"role": "function", "name": "f", "content": "x"}), "messages.[0].role", "invalid_value"),
+        (messages(USER, FUNCTION_CALLING), "messages.[1].role", "invalid_value"),
+        (messages(USER, FUNCTION_CALLING, USER), "messages.[2].role", "invalid_value"),
+        (messages(USER, FUNCTION_CALLING, {**FUNCTION, "name": "g"}), "messages.[2].name", "invalid_value"),
+        (messages(USER, FUNCTION_CALLING, {**FUNCTION, "name": None}), "messages.[2].name", None),
+        (messages(USER, FUNCTION_CALLING, FUNCTION, FUNCTION), "messages.[3].role", "invalid_value"),
+        (messages({**FUNCTION_CALLING, "role": "user", "content": "x"}), "messages.[0].function_call", None),
+        (messages({**FUNCTION_CALLING, **CALLING}), "messages.[0].function_call", "invalid_value"),
         (messages({"role": "user"}), "messages.[0].content", "missing_required_parameter"),
         (messages({"role": "user", "content": 5}), "messages.[0].content", "invalid_type"),
         (
@@ -109,8 +169,8 @@ def function(**fields: Json) -> dict[str, Json]:
         (messages(USER, CALLING, USER), "messages.[2].role", "invalid_value"),
         (messages(USER, CALLING), "messages.[1].role", "invalid_value"),
         (messages({**USER, "tool_calls": [CALL]}), "messages.[0].tool_calls", "invalid_value"),
-        (messages(USER, {**CALLING, "tool_calls": [{**CALL, "type": "custom"}]}), None, "unsupported_value"),
-        (messages(USER, {"role": "assistant", "function_call": {"name": "f"}}), None, "unsupported_value"),
+        (messages(USER, {**CALLING, "tool_calls": [{**CALL, "type": "custom"}]}), None, "missing_required_parameter"),
+        (messages(USER, {"role": "assistant", "function_call": {}}), "messages.[1].function_call.name", None),
     ],
 )
 def test_a_wrong_field_is_refused_by_its_path(fields: dict[str, Json], param: str | None, code: str | None) -> None:
@@ -124,10 +184,6 @@ def test_a_wrong_field_is_refused_by_its_path(fields: dict[str, Json], param: st
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("functions", [{"name": "f"}]),
-        ("function_call", "auto"),
-        ("response_format", {"type": "json_object"}),
-        ("response_format", {"type": "json_schema", "json_schema": {"name": "n", "schema": {}}}),
         ("audio", {"voice": "x"}),
         ("modalities", ["text", "audio"]),
         ("prediction", {"type": "content", "content": "x"}),
@@ -153,12 +209,10 @@ def test_a_field_that_would_change_the_answer_is_refused_by_name(field: str, val
 
 def test_unknown_values_of_refused_fields_are_told_from_unsupported_ones() -> None:
     assert refusal(body(reasoning_effort="huge")).code == "invalid_value"
-    assert refusal(body(response_format={"type": "xml"})).param == "response_format.type"
-    assert refusal(body(response_format="json")).code == "invalid_type"
 
 
 OPTIONAL = [name for name in ChatWire.model_fields if name not in ("model", "messages")]
-OPTIONAL += [refused.field for refused in REFUSED] + ["response_format", "reasoning_effort"]
+OPTIONAL += [refused.field for refused in REFUSED] + ["reasoning_effort"]
 HARMLESS: list[dict[str, Any]] = [
     {"metadata": {"a": "b"}, "user": "u", "store": True, "prompt_cache_key": "k", "verbosity": "low"},
     {"service_tier": "auto", "safety_identifier": "x", "cache_control": {"type": "ephemeral"}, "made_up": [1]},
@@ -265,3 +319,23 @@ def test_messages_of_errors_are_short_whatever_was_sent() -> None:
         assert len(str(refusal(fields))) < 300
     assert len(str(refusal(messages({"role": "x" * 10**5, "content": ""})))) < 300
     assert json.dumps(str(refusal(body(logit_bias={"\x00" * 999: 1}))))
+
+
+def test_each_choice_is_a_request_with_its_own_seed() -> None:
+    assert read_chat(body()).choices == 1
+    asked = read_chat(body(n=8, seed=-2))
+    seeds = [request.sampling.seed for request in asked.requests()]
+    assert seeds == [2**64 - 2, 2**64 - 1, 0, 1, 2, 3, 4, 5]
+    assert asked.requests()[0] == asked.request
+
+
+def test_formats_of_the_text_arrive() -> None:
+    schema = {"type": "object"}
+    described = {"name": "n", "description": "d", "schema": schema, "strict": False}
+    for sent, read in (
+        ({"type": "text"}, None),
+        ({"type": "json_object"}, ContentFormat("json_object")),
+        ({"type": "json_schema", "json_schema": {"name": "n"}}, ContentFormat("json_schema", "n")),
+        ({"type": "json_schema", "json_schema": described}, ContentFormat("json_schema", "n", schema, False)),
+    ):
+        assert read_chat(body(response_format=sent)).request.content == read
