@@ -185,6 +185,10 @@ class SlotSpec:
     """What the tail must know of a request. The last `opening_tokens` of the prompt begin the grammar.
 
     `grammar` is llguidance's own text, empty for none. `followers` False switches forced followers off.
+    `demanded` says that an answer which does not complete the grammar is worth nothing (a forced call, a
+    structured answer): it is then steered to an ending within `max_tokens`; without it, only calls that began
+    are. `think_close` are the ids that end reasoning, () where there is none; what is demanded after it is left
+    `think_reserve` tokens more than its shortest form.
     """
 
     sampling: Sampling
@@ -194,6 +198,9 @@ class SlotSpec:
     grammar: str = ""
     top_logprobs: int | None = None
     followers: bool = True
+    demanded: bool = False
+    think_close: tuple[int, ...] = ()
+    think_reserve: int = 0
 
 
 Finish = Literal["", "stop", "length", "error"]  # how a slot ended; "" while it goes on

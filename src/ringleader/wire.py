@@ -73,6 +73,9 @@ def spec_to_wire(spec: SlotSpec) -> pb.SlotSpec:
         grammar=spec.grammar,
         top_logprobs=spec.top_logprobs,
         no_followers=not spec.followers,
+        demanded=spec.demanded,
+        think_close=spec.think_close,
+        think_reserve=spec.think_reserve,
     )
 
 
@@ -96,4 +99,7 @@ def spec_from_wire(m: pb.SlotSpec) -> SlotSpec:
         grammar=m.grammar,
         top_logprobs=m.top_logprobs if m.HasField("top_logprobs") else None,
         followers=not m.no_followers,
+        demanded=m.demanded,
+        think_close=tuple(m.think_close),
+        think_reserve=m.think_reserve,
     )

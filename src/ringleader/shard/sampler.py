@@ -22,6 +22,8 @@ from mlx_lm.sample_utils import (
     make_repetition_penalty,
 )
 
+from ringleader.shard.closing import Closer
+from ringleader.shard.steering import Steering
 from ringleader.values import Finish, SlotSpec, TokenLogprob
 
 FOLLOWERS_MAX = 512  # forced tokens returned with one sampled token; the rest comes with the next
@@ -39,13 +41,24 @@ class Picked:
 
 
 class Sampler:
-    """Samples for one slot. `matcher` resolves to a `llguidance.LLMatcher`, or None without grammar."""
+    """Samples for one slot. `matcher` resolves to a `llguidance.LLMatcher`, or None without grammar.
 
-    def __init__(self, spec: SlotSpec, matcher: Future[Any] | None, eos_ids: frozenset[int]) -> None:
+    Without a `closer`, an answer that meets the end of its budget is cut wherever it stands.
+    """
+
+    def __init__(
+        self,
+        spec: SlotSpec,
+        matcher: Future[Any] | None,
+        eos_ids: frozenset[int],
+        closer: Future[Closer] | None = None,
+    ) -> None:
         self._spec = spec
         self._pending = matcher
         self._matcher: Any = None
         self._eos = eos_ids
+        self._closer = closer
+        self._steering: Steering | None = None
         self._history: list[int] = []  # the prompt, then what was returned
         self._mask: Any = None
 
@@ -76,6 +89,8 @@ class Sampler:
             return f"the grammar does not compile here: {self._matcher.get_error()}"
         if self._spec.opening_tokens and not self._matcher.consume_tokens(opening):
             return "the opening does not begin the grammar"
+        if self._closer is not None:
+            self._steering = Steering(self._closer.result(timeout=60), self._spec, self._matcher)
         return ""
 
     def _moved(self, logits: Any) -> Any:
@@ -120,16 +135,18 @@ class Sampler:
         return int(cast("int", drawn.item()))
 
     def _accept(self, token: int, raw: Any) -> Picked:
-        tokens = [token]
+        room = self._spec.max_tokens - self.generated
         stopped = token in self._eos and self._matcher is None
+        if self._steering is not None:
+            token = self._steering.choose(self._matcher, token, room)
+        tokens = [token]
         if self._matcher is not None:
             legal = self._matcher.consume_token(token)
             if not legal or self._matcher.is_error():
                 reason = self._matcher.get_error() or f"token {token} is not legal here"
                 return Picked(finish="error", error=f"the grammar allows no way on: {reason}")
             tokens += self._followers()
-            stopped = self._matcher.is_stopped()
-        room = self._spec.max_tokens - self.generated
+            stopped = self._matcher.is_stopped() or self._is_enough(len(tokens) == room)
         finish: Finish = "stop" if stopped and len(tokens) <= room else "length" if len(tokens) >= room else ""
         tokens = tokens[:room]
         self._history.extend(tokens)
@@ -141,7 +158,13 @@ class Sampler:
         followers = [int(token) for token in self._matcher.compute_ff_tokens()[:FOLLOWERS_MAX]]
         if followers:
             self._matcher.consume_tokens(followers)
+            if self._steering is not None:
+                self._steering.follow(followers)
         return followers
+
+    def _is_enough(self, spent: bool) -> bool:
+        """Whether the budget ends just where a demanded answer is complete, though it could go on."""
+        return spent and self._spec.demanded and bool(self._matcher.is_accepting())
 
     def _logprobs(self, tokens: list[int], raw: Any) -> tuple[TokenLogprob, ...]:
         if self._spec.top_logprobs is None or not tokens:

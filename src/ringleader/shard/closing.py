@@ -1,0 +1,185 @@
+"""Finds short legal endings of an answer by walking its grammar ahead, on copies of the matcher.
+
+Knows neither model nor budget, and never changes the matcher that it is given. An ending that is not found
+within the limit is unknown, which is not the same as impossible.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
+
+from ringleader.shard.ranking import Order, Way, rank_tokens
+
+Ending = tuple[int, ...]
+
+STEPS = 60  # masks looked at after a draw, where the first ways do not fit: a few milliseconds
+THOROUGH_STEPS = 1000  # the same once at the begin of a tight request, up to 0.1 s
+TRIED_MAX = 4  # tokens of one kind that are tried at one place
+FEW = 24  # so few legal tokens are names and signs: each may lead elsewhere, so each is tried
+WIDE = 8  # a mask of more than 1/8 of the vocabulary: free text, whose end the mask does not show
+CHUNKS = (256, 4096)  # how much of an order is looked at before the next larger piece
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A place of a walk where another way could have been taken: a copy, and what was walked before."""
+
+    matcher: Any
+    before: Ending
+    taken: int
+
+
+@dataclass(slots=True)
+class _Search:
+    """One search: what it has left, and the places to try anew. Those with few ways on come first: they decide
+    what must be written, the others only how."""
+
+    steps: int
+    limit: int
+    closers: Sequence[Ending]
+    few: deque[_Turn] = field(default_factory=deque)
+    many: deque[_Turn] = field(default_factory=deque)
+
+    def remember(self, turn: _Turn, legal: int) -> None:
+        (self.few if legal <= FEW else self.many).append(turn)
+
+    def next_turn(self) -> _Turn | None:
+        """The earliest place that is left, while there are steps."""
+        if self.steps <= 0 or not (self.few or self.many):
+            return None
+        return (self.few or self.many).popleft()
+
+
+class Closer:
+    """Endings in one vocabulary. Not thread-safe: it reuses one mask.
+
+    An ending leads to a state that accepts; the end token is not part of it.
+    """
+
+    def __init__(self, view: Any, eos_ids: frozenset[int]) -> None:
+        self._view = view
+        self._eos = eos_ids
+        self._ranking = rank_tokens(view, eos_ids)
+        self._mask = allocate_token_bitmask(1, view.vocab_size)
+
+    def tokens(self, text: str) -> Ending:
+        """`text` as ordinary tokens."""
+        return tuple(self._view.tokenize_str(text))
+
+    def end_token(self, matcher: Any) -> int | None:
+        """A legal end token, if there is one here."""
+        return next((token for token in sorted(self._eos) if matcher.validate_tokens([token]) == 1), None)
+
+    def closes(self, matcher: Any, ending: Ending) -> bool:
+        """Whether `ending` is legal here, leads to where the answer may end, and goes where the grammar forces."""
+        end = next(iter(self._eos), None)
+        if end is None or matcher.validate_tokens([*ending, end]) <= len(ending):
+            return False
+        forced = self._forced(matcher)
+        return tuple(forced) == ending[: len(forced)]
+
+    def ending(self, matcher: Any, limit: int, closers: Sequence[Ending] = (), steps: int = STEPS) -> Ending | None:
+        """A short ending of at most `limit` tokens, the first one found; `steps` bounds the search (masks made).
+
+        `closers` are what may end free text whose end no mask shows.
+        """
+        search = _Search(steps, limit, closers)
+        for way in self._ranking.ways:
+            found = self._walk(matcher.deep_copy(), (), way, search)
+            if found is not None:
+                return found
+        while (turn := search.next_turn()) is not None:
+            for token in self._other_ways(turn):
+                copy = turn.matcher.deep_copy()
+                if copy.consume_token(token):
+                    found = self._walk(copy, (*turn.before, token), self._ranking.ways[0], search)
+                    if found is not None:
+                        return found
+        return None
+
+    # ------------------------------------------------------------ one walk
+
+    def _walk(self, matcher: Any, walked: Ending, way: Way, search: _Search) -> Ending | None:
+        """Walks `matcher` to where it accepts, always by the token that `way` puts first."""
+        out = list(walked)
+        while not matcher.is_accepting():
+            step: Sequence[int] = self._forced(matcher)
+            if not step:
+                search.steps -= 1
+                legal = self._fill(matcher)
+                step = self._choose(matcher, legal, way, search.closers)
+                search.remember(_Turn(matcher.deep_copy(), tuple(out), step[0] if step else -1), legal)
+            out += step
+            if not step or len(out) > search.limit or not matcher.consume_tokens(list(step)):
+                return None
+        return tuple(out) if len(out) <= search.limit and not matcher.is_error() else None
+
+    def _forced(self, matcher: Any) -> list[int]:
+        forced: list[int] = []
+        for token in matcher.compute_ff_tokens():
+            if token in self._eos:
+                break
+            forced.append(int(token))
+        return forced
+
+    def _choose(self, matcher: Any, legal: int, way: Way, closers: Sequence[Ending]) -> Ending:
+        if legal * WIDE < self._view.vocab_size:
+            first = self._first_legal(way.narrow)
+            return () if first is None else (first,)
+        quotes = [(token,) for token, _ in zip(self._legal(way.wide), range(TRIED_MAX), strict=False)]
+        onward = self._first_legal(self._ranking.long)
+        if onward is None:
+            onward = self._first_legal(way.narrow)
+        if quotes and self._view.is_special_token(quotes[0][0]):
+            return quotes[0]
+        ends = [*closers, *quotes] if closers else quotes
+        if found := next((each for each in ends if self._narrows(matcher, each, legal)), None):
+            return found
+        return () if onward is None else (onward,)
+
+    def _narrows(self, matcher: Any, end: Ending, legal: int) -> bool:
+        """Whether `end` really ends the free text here: after it, not everything is legal any more."""
+        if not end or matcher.validate_tokens(list(end)) != len(end):
+            return False
+        after = matcher.deep_copy()
+        if not after.consume_tokens(list(end)):
+            return False
+        if after.is_accepting() or self._forced(after) or self._fill(after) * 2 < legal:
+            return True
+        first = self._first_legal(self._ranking.ways[0].wide)
+        return first is not None and self._view.is_special_token(first)
+
+    # ------------------------------------------------------------ masks
+
+    def _fill(self, matcher: Any) -> int:
+        """Computes the mask; the number of legal tokens."""
+        fill_next_token_bitmask(matcher, self._mask, 0)
+        return int(np.bitwise_count(self._mask.view(np.uint32)).sum())
+
+    def _first_legal(self, order: Order) -> int | None:
+        return next(self._legal(order), None)
+
+    def _legal(self, order: Order) -> Iterator[int]:
+        """The legal tokens of the mask as it is now, in this order."""
+        words, start = self._mask[0].view(np.uint32), 0
+        for stop in (*CHUNKS, len(order)):
+            part = order[start:stop]
+            legal = (words[part >> 5] >> (part & 31).astype(np.uint32)) & 1
+            yield from (int(token) for token in part[np.flatnonzero(legal)])
+            start = stop
+
+    def _other_ways(self, turn: _Turn) -> list[int]:
+        legal = self._fill(turn.matcher)
+        first = self._ranking.ways[0]
+        if legal <= FEW:
+            ways = list(self._legal(first.narrow))
+        else:
+            orders = (first.wide, first.narrow, self._ranking.ways[2].narrow, self._ranking.long)
+            ways = [token for order in orders for token, _ in zip(self._legal(order), range(TRIED_MAX), strict=False)]
+        return [token for token in dict.fromkeys(ways) if token != turn.taken and token not in self._eos]
