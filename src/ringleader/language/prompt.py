@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ringleader.errors import BadRequest, ContextTooLong
-from ringleader.language.dialects.dialect import Dialect
-from ringleader.language.dialects.json_tags import json_tags
+from ringleader.language.dialects.detect import detect
+from ringleader.language.dialects.dialect import Dialect, Reasoning
 from ringleader.language.grammar import build
 from ringleader.language.opening import forced_opening
 from ringleader.language.schema import check_tools
@@ -21,11 +21,16 @@ from ringleader.values import ChatRequest, Message, Tool
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """How one model reads and writes: made once when it is loaded, shared by its requests."""
+    """How one model reads and writes: made once when it is loaded, shared by its requests.
+
+    `dialect_how` and `thinking_how` say in words by what evidence the two were found.
+    """
 
     tokenizer: Tokenizer
     dialect: Dialect
     context_max: int
+    dialect_how: str = ""
+    thinking_how: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +49,13 @@ class Prompt:
     thinking_open: bool
 
 
-def voice(tokenizer: Tokenizer, context_max: int) -> Voice:
-    """The voice of a model with this tokenizer and a context of so many tokens."""
-    return Voice(tokenizer, json_tags(tokenizer), context_max)
+def voice(tokenizer: Tokenizer, context_max: int, override: str | None = None) -> Voice:
+    """The voice of a model with this tokenizer and a context of so many tokens.
+
+    `override` names the dialect to use instead of the detected one. Raises ModelUnsupported for an unknown name.
+    """
+    found = detect(tokenizer, override)
+    return Voice(tokenizer, found.dialect, context_max, found.how, found.thinking_how)
 
 
 def compose(voice: Voice, request: ChatRequest, today: datetime.date | None = None) -> Prompt:
@@ -62,10 +71,10 @@ def compose(voice: Voice, request: ChatRequest, today: datetime.date | None = No
     tools = check_tools(request.tools)
     choice = normalise(request.tool_choice, tools, request.parallel_tool_calls)
     check_history(request.messages)
-    text, thinking_open = _text(voice, request.messages, tools, choice, today)
+    text, reasoning = _text(voice, request.messages, tools, today)
     ids = tokenizer.encode(text)
     _check_length(len(ids), request.max_tokens, voice.context_max)  # before the costlier grammar
-    grammar = build(voice.dialect, request.tools, choice, tokenizer, thinking_open=thinking_open)
+    grammar = build(voice.dialect, request.tools, choice, tokenizer, reasoning=reasoning)
     opening = forced_opening(grammar, tokenizer) if choice.mode == "required" else ()
     _check_length(len(ids) + len(opening), request.max_tokens, voice.context_max)
     return Prompt(
@@ -74,7 +83,7 @@ def compose(voice: Voice, request: ChatRequest, today: datetime.date | None = No
         grammar=None if grammar is None else grammar.text,
         choice=choice,
         warnings=() if grammar is None else grammar.warnings,
-        thinking_open=thinking_open,
+        thinking_open=reasoning == "begun",
     )
 
 
@@ -87,6 +96,7 @@ def parser(voice: Voice, prompt: Prompt, request: ChatRequest) -> StreamParser:
         request.stop,
         prompt.thinking_open,
         constrained=prompt.grammar is not None,
+        schemas={tool.name: tool.parameters or {} for tool in request.tools},
     )
 
 
@@ -117,14 +127,10 @@ def check_history(messages: Sequence[Message]) -> None:
 
 
 def _text(
-    voice: Voice,
-    messages: Sequence[Message],
-    tools: Sequence[Tool],
-    choice: ToolChoice,
-    today: datetime.date | None,
-) -> tuple[str, bool]:
-    """The prompt's text, and whether it ends inside reasoning."""
-    tokenizer = voice.tokenizer
+    voice: Voice, messages: Sequence[Message], tools: Sequence[Tool], today: datetime.date | None
+) -> tuple[str, Reasoning]:
+    """The prompt's text, and where it leaves the model."""
+    tokenizer, thinking = voice.tokenizer, voice.dialect.thinking
     text = render(
         tokenizer.chat_template,
         messages,
@@ -132,13 +138,13 @@ def _text(
         bos_token=tokenizer.bos_token,
         eos_token=tokenizer.eos_token,
         today=today,
+        history=voice.dialect.history,
     )
-    if not text.rstrip().endswith(voice.dialect.think_open.text):
-        return text, False
-    if choice.mode != "required":
-        return text, True
-    # A forced call begins at once. Closed here, in the text, so that the ids are those the tokenizer makes.
-    return f"{text.rstrip()}\n\n{voice.dialect.think_close.text}\n\n", False
+    end = text.rstrip()
+    if thinking is not None and end.endswith(thinking.open.text.rstrip()):
+        return text, "begun"
+    over = thinking is not None and end.endswith(thinking.close.text.rstrip())
+    return text, "over" if over else "possible"
 
 
 def _check_length(prompt: int, wanted: int | None, context: int) -> None:

@@ -103,6 +103,15 @@ def closed(parameters: Mapping[str, Json] | None) -> dict[str, Json]:
     root["type"] = "object"
     if not any(key in root for key in (*COMPOSITION, "patternProperties")):
         root.setdefault("properties", {})
+    return closed_value(root)
+
+
+def closed_value(root: Mapping[str, Json]) -> dict[str, Json]:
+    """`closed` for a schema of a value of any type.
+
+    Raises:
+        ValueError: it contradicts itself; says how.
+    """
     shared: set[str] = set()
     copy = _close(root, True, shared)
     if shared:  # a definition that is composed somewhere: no definition is closed at its own level
@@ -130,9 +139,19 @@ def _close(node: Json, closable: bool, shared: set[str]) -> Json:
         elif key in {"anyOf", "oneOf", "allOf", "prefixItems"} and isinstance(value, list):
             inner = key == "prefixItems" or (branches and key != "allOf")
             copy[key] = [_close(child, inner, shared) for child in value]
-    if alone and "properties" in node and "unevaluatedProperties" not in node:
+    if alone and "unevaluatedProperties" not in node and _declares_what_it_requires(node):
         copy.setdefault("additionalProperties", False)
     return copy
+
+
+def _declares_what_it_requires(node: Mapping[str, Json]) -> bool:
+    """Whether the object that `node` describes can do without keys that it does not declare."""
+    properties = node.get("properties")
+    return isinstance(properties, Mapping) and all(name in properties for name in _names(node.get("required")))
+
+
+def _names(required: Json) -> list[str]:
+    return [name for name in listed(required) if isinstance(name, str)]
 
 
 def _is_composed(node: Mapping[str, Json]) -> bool:
@@ -166,29 +185,30 @@ def grammar_text(schema: Mapping[str, Json], *, lenient: bool) -> str:
 @lru_cache(maxsize=VERDICTS_MAX)
 def judge(text: str) -> Verdict:
     """Try a schema (from `grammar_text`): compile it, and see that a value can be begun and come to an end."""
-    failed, messages = LLMatcher.validate_grammar_with_warnings(_lark(text))
+    failed, messages = LLMatcher.validate_grammar_with_warnings(lark_of(text))
     if failed:
         return Verdict(_reason(messages[0]))
     if (pointer := endless(json.loads(text))) is not None:
         return Verdict(f"it recurs for ever: no finite value meets {pointer}.")
-    if _is_dead_end(_lark(text)):
+    if _is_dead_end(lark_of(text)):
         return Verdict("no JSON object meets it, or it is too large.")
     return Verdict(None, tuple(_reason(message) for message in messages))
 
 
-def _lark(text: str) -> str:
+def lark_of(text: str) -> str:
+    """The grammar of one JSON value of this schema, as the engine takes it."""
     return str(LLMatcher.grammar_from_lark(f"start: json\njson: %json {text}"))
 
 
 def _is_dead_end(grammar: str) -> bool:
-    matcher = LLMatcher(_bytes_view(), grammar, log_level=0)
+    matcher = LLMatcher(bytes_view(), grammar, log_level=0)
     matcher.consume_tokens(matcher.compute_ff_tokens())
     allowed = any(matcher.compute_bitmask())
     return bool(matcher.is_error()) or not (allowed or matcher.is_accepting())
 
 
 @lru_cache(maxsize=1)
-def _bytes_view() -> LLTokenizer:
+def bytes_view() -> LLTokenizer:
     """A vocabulary of single bytes: verdicts then do not depend on any model, and the trial is quick."""
     return LLTokenizer(TokenizerWrapper(_Bytes()))
 

@@ -7,17 +7,29 @@ exactly what may yet become a marker, a stop string or swallowed whitespace.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 
 from ringleader.language.detokenizer import Detokenizer
-from ringleader.language.dialects.dialect import Dialect, Marker
+from ringleader.language.dialects.dialect import (
+    Arguments,
+    BlockReader,
+    Called,
+    CallEvent,
+    Dialect,
+    Marker,
+    Opens,
+    Part,
+    Started,
+)
+from ringleader.language.dialects.markup import overlap
 from ringleader.language.drafts import Draft, Kind
 from ringleader.language.tool_choice import ToolChoice
 from ringleader.tokenizer import Tokenizer
-from ringleader.values import Delta, FinishReason, TokenLogprob
+from ringleader.values import Delta, FinishReason, Json, TokenLogprob
 
-STRAY = " \t\r\n}"  # what models write between a call's JSON and its closing marker
+STRAY = " \t\r\n}"  # what models write after a call without meaning
+BETWEEN = "\n\n"  # between two stretches of text, or of reasoning, that the family frames apart
 
 
 class Mode(Enum):
@@ -25,8 +37,8 @@ class Mode(Enum):
 
     TEXT = auto()
     REASONING = auto()
-    CALL = auto()
-    AFTER_CALL = auto()  # its JSON is whole, its closing marker is still to come
+    BLOCK = auto()  # of calls: its reader has it
+    HEADER = auto()  # markup before a part of the answer, in families that frame everything
 
 
 class StreamParser:
@@ -45,24 +57,32 @@ class StreamParser:
         thinking_open: bool = False,
         *,
         constrained: bool = True,
+        schemas: Mapping[str, Json] | None = None,
     ) -> None:
         self.calls = 0
         self.stopped = False
         self._dialect = dialect
+        self._schemas = schemas or {}
         self._choice = choice
         self._stop = tuple(text for text in stop if text)
         self._constrained = constrained
         self._detokenizer = Detokenizer(tokenizer)
         self._eos = frozenset(tokenizer.eos_ids)
-        self._mode = Mode.REASONING if thinking_open else Mode.TEXT
-        self._thinks = thinking_open or dialect.thinks
+        self._frames = dialect.frames(self._schemas)
+        self._framed = False  # a frame was met: a model that writes none writes text
+        self._mode = Mode.REASONING if thinking_open else Mode.TEXT if self._frames is None else Mode.HEADER
+        self._thinks = thinking_open or (dialect.thinking is not None and dialect.thinking.expected)
+        self._opens = dialect.opens if choice.mode != "none" else ()
         self._held = ""  # text that is not certain yet
         self._swallow = thinking_open  # leading whitespace is markup's, not the text's
         self._fresh = not thinking_open  # nothing visible yet: reasoning may still begin
+        self._first = True  # nothing of this stretch of text was emitted yet
+        self._said: set[Kind] = set()
         self._begun = 0  # calls announced
-        self._announced = False
-        self._raw: list[str] = []  # the call being read, with what was swallowed before it
-        self._reader = dialect.reader()
+        self._announced = False  # the call that is being read
+        self._raw: list[str] = []  # of the block, since its last whole call; with what was swallowed before it
+        self._whole = 0  # calls of the block that are whole
+        self._reader: BlockReader | None = None
         self._pending: list[tuple[int, TokenLogprob | None]] = []
         self._drafts: list[Draft] = []
         self._kept: list[Draft] = []  # of an unconstrained call that is not whole yet
@@ -88,11 +108,11 @@ class StreamParser:
         """The answer is over: gives what was held back. A call that was cut off gets no `CallEnded`."""
         if not self.stopped:
             self._push_all(self._detokenizer.flush())
-        if self._mode is Mode.CALL:
+        if self._mode is Mode.BLOCK:
             self._cut_off(reason)
         elif self._mode is Mode.REASONING:
             self._emit("reasoning", self._held.rstrip())
-        elif self._mode is Mode.TEXT and not self._stops_before(len(self._held)):
+        elif (self._mode is Mode.TEXT or not self._framed) and not self._stops_before(len(self._held)):
             self._emit("text", self._held)
         self._held = ""
         return self._delivered()
@@ -108,11 +128,11 @@ class StreamParser:
     # ------------------------------------------------------------ one id, one marker, one character
 
     def _take(self, token: int, logprob: TokenLogprob | None) -> None:
-        if token in self._eos:
+        marker = self._marker(token)
+        if marker is None and token in self._eos:
             self._push_all(self._detokenizer.flush())
             self._pending.append((token, None))
             return
-        marker = self._marker(token)
         if marker is None:
             self._pending.append((token, logprob))
             text = self._detokenizer.feed(token)
@@ -129,26 +149,31 @@ class StreamParser:
 
     def _marker(self, token: int) -> Marker | None:
         """The marker that `token` is here and now. Elsewhere the same token is text."""
-        dialect = self._dialect
-        if token == dialect.think_open.token and self._mode is Mode.TEXT:
-            return dialect.think_open
-        if token == dialect.think_close.token and self._mode is Mode.REASONING:
-            return dialect.think_close
-        if token == dialect.call_open.token and self._choice.mode != "none":
-            return dialect.call_open
-        if token == dialect.call_close.token and self._mode in {Mode.CALL, Mode.AFTER_CALL}:
-            return dialect.call_close
-        return None
+        found: list[Marker] = [opens.marker for opens in self._opens]
+        thinking = self._dialect.thinking
+        if self._frames is not None:
+            found += self._frames.markers
+        if self._mode is Mode.BLOCK:
+            found += self._dialect.markers
+        if thinking is not None and self._mode is Mode.TEXT:
+            found.append(thinking.open)
+        if thinking is not None and self._mode is Mode.REASONING:
+            found.append(thinking.close)
+        return next((marker for marker in found if marker.token == token), None)
 
     def _met(self, marker: Marker) -> None:
-        if marker is self._dialect.think_open:
+        thinking = self._dialect.thinking
+        opens = next((opens for opens in self._opens if opens.marker is marker), None)
+        if self._frames is not None and marker in self._frames.markers:
+            self._turn_to(self._frames.meet(marker))
+        elif self._mode is Mode.BLOCK:
+            self._meet_in_block(marker, opens)
+        elif opens is not None:
+            self._begin_block(opens)
+        elif thinking is not None and marker is thinking.open:
             self._begin_reasoning()
-        elif marker is self._dialect.think_close:
-            self._end_reasoning()
-        elif marker is self._dialect.call_close:
-            self._close_call()
         else:
-            self._begin_call()
+            self._end_reasoning()
 
     def _push_all(self, text: str) -> None:
         for char in text:
@@ -161,10 +186,31 @@ class StreamParser:
             self._push_text(char)
         elif self._mode is Mode.REASONING:
             self._push_reasoning(char)
-        elif self._mode is Mode.CALL:
-            self._push_call(char)
+        elif self._mode is Mode.BLOCK:
+            self._push_block(char)
+        elif self._frames is not None:
+            self._held += char
+            self._frames.push(char)
+
+    def _turn_to(self, part: Part) -> None:
+        """A frame ends what came before it and begins a part of another kind."""
+        self._framed = True
+        if self._mode is Mode.BLOCK:
+            self._leave_block()
+        elif self._mode is Mode.REASONING:
+            self._emit("reasoning", self._held.rstrip())
+        elif self._mode is Mode.TEXT and not self._stops_before(len(self._held)):
+            self._emit("text", self._held)
+        self._held, self._swallow, self._fresh, self._first = "", False, False, True
+        if isinstance(part, Called):
+            self._enter_block(part.reader)
+            self._heard([Started(part.name)])
+        elif part == "header":
+            self._mode = Mode.HEADER
         else:
-            self._push_after_call(char)
+            self._mode = Mode.TEXT if part == "text" else Mode.REASONING
+            if part in self._said:
+                self._held = BETWEEN
 
     # ------------------------------------------------------------ text
 
@@ -173,16 +219,15 @@ class StreamParser:
             return
         self._swallow = False
         self._held += char
-        dialect = self._dialect
-        if self._watches(dialect.call_open) and self._held.endswith(dialect.call_open.text):
-            self._held = self._held.removesuffix(dialect.call_open.text)
-            self._begin_call()
-        elif self._watches(dialect.think_open) and self._held.strip() == dialect.think_open.text:
+        thinking = self._dialect.thinking
+        opens = next((opens for opens in self._opens if self._is_met(opens)), None)
+        if opens is not None:
+            self._held = self._held.removesuffix(opens.marker.text)
+            self._begin_block(opens)
+        elif thinking is not None and self._watches(thinking.open) and self._held.strip() == thinking.open.text:
             self._begin_reasoning()
-        else:
-            begun = _overlap(self._held, dialect.call_open.text) if self._watches(dialect.call_open) else 0
-            if not self._stops_before(len(self._held) - begun):
-                self._release()
+        elif not self._stops_before(len(self._held) - max(map(self._begun_of, self._opens), default=0)):
+            self._release()
 
     def _stops_before(self, end: int) -> bool:
         """Stop at a stop string that begins before `end`. One that begins later may be part of a call's marker."""
@@ -193,23 +238,36 @@ class StreamParser:
         self._held, self.stopped = "", True
         return True
 
-    def _watches(self, marker: Marker) -> bool:
-        """Whether `marker`, as plain text, would mean something here."""
-        if marker.token is not None:
+    def _is_met(self, opens: Opens) -> bool:
+        """Whether the held text ends with this marker where the marker counts."""
+        text = opens.marker.text
+        if opens.marker.token is not None or not self._held.endswith(text):
             return False
-        if marker is self._dialect.call_open:
-            return self._choice.mode != "none"
-        return self._thinks and self._fresh
+        return not opens.first or (self._first and self._held.lstrip() == text)
+
+    def _begun_of(self, opens: Opens) -> int:
+        """How much of the held text's end may be the begin of this marker."""
+        if opens.marker.token is not None:
+            return 0
+        if not opens.first:
+            return overlap(self._held, opens.marker.text)
+        return len(self._held) if self._first and opens.marker.text.startswith(self._held.lstrip()) else 0
+
+    def _watches(self, thinks: Marker) -> bool:
+        """Whether the begin of reasoning, as plain text, would mean something here."""
+        return thinks.token is None and self._thinks and self._fresh
 
     def _release(self) -> None:
         """Emit the held text but for its end that may still be the begin of something."""
-        dialect = self._dialect
-        awaited = [*self._stop, *(m.text for m in (dialect.call_open, dialect.think_open) if self._watches(m))]
-        certain = self._held[: len(self._held) - max((_overlap(self._held, text) for text in awaited), default=0)]
-        if self._choice.mode != "none" or (self._fresh and self._thinks):
+        waiting = [overlap(self._held, text) for text in self._stop] + [self._begun_of(opens) for opens in self._opens]
+        thinking = self._dialect.thinking
+        if thinking is not None and self._watches(thinking.open):
+            waiting.append(overlap(self._held, thinking.open.text))
+        certain = self._held[: len(self._held) - max(waiting, default=0)]
+        if self._opens or (self._fresh and self._thinks):
             certain = certain.rstrip()
         if certain:
-            self._fresh = False
+            self._fresh = self._first = False
             self._emit("text", certain)
             self._held = self._held[len(certain) :]
 
@@ -226,74 +284,91 @@ class StreamParser:
             return
         self._swallow = False
         self._held += char
-        close = self._dialect.think_close
-        if close.token is None and self._held.endswith(close.text):
-            self._held = self._held.removesuffix(close.text)
+        close = None if self._dialect.thinking is None else self._dialect.thinking.close
+        plain = "" if close is None or close.token is not None else close.text
+        if plain and self._held.endswith(plain):
+            self._held = self._held.removesuffix(plain)
             self._end_reasoning()
             return
-        waiting = _overlap(self._held, close.text) if close.token is None else 0
-        certain = self._held[: len(self._held) - waiting].rstrip()
+        certain = self._held[: len(self._held) - overlap(self._held, plain)].rstrip()
         self._emit("reasoning", certain)
         self._held = self._held[len(certain) :]
 
     def _end_reasoning(self) -> None:
         self._emit("reasoning", self._held.rstrip())
-        self._mode, self._held, self._swallow, self._fresh = Mode.TEXT, "", True, False
+        self._to_text()
+        self._fresh = False
+
+    def _to_text(self) -> None:
+        """A stretch of text begins; the whitespace before it is markup's."""
+        self._mode, self._held, self._swallow, self._first = Mode.TEXT, "", True, True
 
     # ------------------------------------------------------------ calls
 
-    def _begin_call(self) -> None:
-        if self._mode is Mode.CALL:
-            self._give_back()
-        elif self._mode is Mode.REASONING:  # by its own token: the model forgot to close its reasoning
+    def _begin_block(self, opens: Opens) -> None:
+        if self._mode is Mode.REASONING:  # by its own token: the model forgot to close its reasoning
             self._end_reasoning()
-        elif self._mode is Mode.AFTER_CALL:
-            self._held = ""
         text = self._held.rstrip()
-        self._raw = [self._held[len(text) :], self._dialect.call_open.text]
+        swallowed = self._held[len(text) :]
         self._emit("text", text)
-        self._mode, self._held, self._fresh, self._announced = Mode.CALL, "", False, False
-        self._reader = self._dialect.reader()
+        self._enter_block(self._dialect.reader(self._schemas))
+        self._raw = [swallowed] if opens.kept else [swallowed, opens.marker.text]
+        self._push_all(opens.marker.text if opens.kept else "")
 
-    def _push_call(self, char: str) -> None:
-        reader = self._reader
+    def _enter_block(self, reader: BlockReader) -> None:
+        self._mode, self._held, self._fresh = Mode.BLOCK, "", False
+        self._announced, self._whole, self._raw, self._reader = False, 0, [], reader
+
+    def _push_block(self, char: str) -> None:
+        assert self._reader is not None
         self._raw.append(char)
-        piece = reader.push(char)
-        if not self._announced and reader.name is not None:
-            if reader.name not in self._choice.permitted:
-                self._give_back()
-                return
-            self._emit("started", reader.name, always=True)
-            self._announced, self._begun = True, self._begun + 1
-        if reader.broken:
-            self._give_back()
-            return
-        self._emit("arguments", piece)
-        if reader.done:
-            self._emit("ended", "", always=True)
-            self._drafts += self._kept
-            self._kept = []
-            self.calls += 1
-            self._mode = Mode.AFTER_CALL
+        self._heard(self._reader.push(char))
+        if self._mode is Mode.BLOCK and self._reader.state != "open":
+            self._leave_block()
 
-    def _push_after_call(self, char: str) -> None:
-        close = self._dialect.call_close
-        self._held += char
-        rest = self._held.lstrip(STRAY)
-        if not rest or (close.token is None and close.text.startswith(rest)):
-            if rest == close.text:
-                self._close_call()
+    def _meet_in_block(self, marker: Marker, opens: Opens | None) -> None:
+        assert self._reader is not None
+        events = self._reader.meet(marker)
+        if self._reader.state == "broken" and opens is not None:  # the next block, without an end of this one
+            self._leave_block()
+            self._begin_block(opens)
             return
-        text, self._held = rest, ""  # no closing marker: the model goes on with text, or with its next call
-        self._mode, self._swallow = Mode.TEXT, True
-        self._push_all(text)
+        self._raw.append(marker.text)
+        self._heard(events)
+        if self._mode is Mode.BLOCK and self._reader.state != "open":
+            self._leave_block(marker)
 
-    def _close_call(self) -> None:
-        if self._mode is Mode.CALL:  # closed before its JSON was whole
-            self._raw.append(self._dialect.call_close.text)
+    def _heard(self, events: Sequence[CallEvent]) -> None:
+        for event in events:
+            if isinstance(event, Started):
+                if event.name not in self._choice.permitted:
+                    self._give_back()
+                    return
+                self._emit("started", event.name, always=True)
+                self._announced, self._begun = True, self._begun + 1
+            elif isinstance(event, Arguments):
+                self._emit("arguments", event.text)
+            else:
+                self._emit("ended", "", always=True)
+                self._drafts += self._kept
+                self._kept, self._raw, self._announced = [], [], False
+                self.calls += 1
+                self._whole += 1
+
+    def _leave_block(self, marker: Marker | None = None) -> None:
+        """The block is done, or what came since its last whole call is none of it and so is text.
+
+        After a whole call `marker`, if it was that which did not fit, is dropped: it is markup of some kind.
+        """
+        reader, self._reader = self._reader, None
+        if reader is not None and reader.state == "done":
+            self._to_text()
+        elif self._whole and not self._announced:
+            rest = "".join(self._raw[:-1] if marker is not None else self._raw).lstrip(STRAY)
+            self._to_text()
+            self._push_all(rest)
+        else:
             self._give_back()
-            return
-        self._mode, self._held, self._swallow = Mode.TEXT, "", True
 
     def _give_back(self) -> None:
         """What looked like a call is text. Where its begin was delivered already only the rest can be text."""
@@ -305,11 +380,10 @@ class StreamParser:
             self._kept = []
             self._mode = Mode.TEXT
             self._emit("text", "".join(self._raw))
-        self._mode, self._held, self._swallow, self._announced = Mode.TEXT, "", False, False
-        self._reader = self._dialect.reader()
+        self._mode, self._held, self._swallow, self._announced, self._first = Mode.TEXT, "", False, False, False
 
     def _cut_off(self, reason: FinishReason) -> None:
-        if reason != "length":
+        if reason != "length" and (self._announced or not self._whole):
             self._give_back()
         self._drafts += self._kept
         self._kept = []
@@ -322,6 +396,7 @@ class StreamParser:
         in_call = kind in {"started", "arguments", "ended"}
         drafts = self._kept if in_call and not self._constrained else self._drafts
         index = self._begun - (0 if kind == "started" else 1) if in_call else 0
+        self._said.add(kind)
         last = drafts[-1] if drafts else None
         if last is not None and not always and (last.kind, last.index) == (kind, index):
             last.text += text
@@ -332,11 +407,3 @@ class StreamParser:
         if kind == "text":
             last.logprobs += [logprob for _, logprob in self._pending if logprob is not None]
         self._pending = []
-
-
-def _overlap(text: str, awaited: str) -> int:
-    """The length of the longest end of `text` that `awaited` begins with, short of the whole."""
-    for length in range(min(len(awaited) - 1, len(text)), 0, -1):
-        if awaited[length - 1] == text[-1] and text.endswith(awaited[:length]):
-            return length
-    return 0

@@ -9,6 +9,7 @@ import datetime
 from collections.abc import Sequence
 
 from ringleader.errors import BadRequest
+from ringleader.language.dialects.history import TAGGED, History
 from ringleader.language.sandbox import TemplateFault, expand
 from ringleader.language.turns import shaped
 from ringleader.values import Message, Tool
@@ -28,15 +29,16 @@ def render(
     eos_token: str,
     add_generation_prompt: bool = True,
     today: datetime.date | None = None,
+    history: History = TAGGED,
 ) -> str:
     """The prompt's text, special tokens as their text. Every message and tool is in it, in the template's own
-    way where it has one, else merged into a neighbour or written as text.
+    way where it has one, else merged into a neighbour or written as text, in the way that `history` says.
 
     Raises:
         BadRequest: the template refuses the conversation in any shape, or fails on it.
     """
     source = CHATML if template is None else template
-    turns, described = shaped(source, messages, tools, (bos_token, eos_token))
+    turns, described = shaped(source, messages, tools, (bos_token, eos_token), history)
     context = {
         "messages": turns,
         "tools": described,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
 
-from ringleader.language.dialects.json_tags import describe_tools, write_call, write_result
+from ringleader.language.dialects.history import TAGGED, History
 from ringleader.language.recursion import deeper_than
 from ringleader.language.sandbox import TemplateFault, expand
 from ringleader.language.schema import DEPTH_MAX, NO_ARGUMENTS
@@ -45,20 +45,27 @@ class Traits:
 
 
 def shaped(
-    template: str, messages: Sequence[Message], tools: Sequence[Tool], special: tuple[str, str]
+    template: str,
+    messages: Sequence[Message],
+    tools: Sequence[Tool],
+    special: tuple[str, str],
+    history: History = TAGGED,
 ) -> tuple[list[Turn], list[Json] | None]:
     """The turns and the list of tools to hand to the template. `special` is the text of its BOS and EOS tokens."""
     traits = probe(template, *special)
     described = [_tool(tool) for tool in tools]
     turns = [_turn(message) for message in _in_call_order(messages)]
     if not traits.calls:
-        turns = [_calls_as_text(turn) for turn in turns]
+        turns = [_calls_as_text(turn, history) for turn in turns]
         turns = _merged(turns, lambda turn: "tool_results" in turn)
     else:
-        turns = turns if traits.any_id else _with_short_ids(turns)
+        if history.ids == "indexed":
+            turns = _with_ids(turns, lambda name, n: f"functions.{name}:{n}")
+        elif not traits.any_id:
+            turns = _with_ids(turns, lambda _, n: f"call{n:05d}")
         turns = turns if traits.many_calls else _one_call_each(turns)
     if described and not traits.tools:
-        turns.insert(0, {"role": "system", "content": describe_tools(described)})
+        turns.insert(0, {"role": "system", "content": history.describe(described)})
         if len(turns) > 1 and turns[1]["role"] == "system":  # the client's own words come first
             turns[0]["content"] = _joined(turns.pop(1)["content"], turns[0]["content"])
     turns = _systems_placed(turns, traits)
@@ -131,13 +138,13 @@ def _in_call_order(messages: Sequence[Message]) -> list[Message]:
 # ---------------------------------------------------------------- what the template cannot show
 
 
-def _calls_as_text(turn: Turn) -> Turn:
+def _calls_as_text(turn: Turn, history: History) -> Turn:
     if turn["role"] == "tool":
-        return {"role": "user", "content": write_result(turn["content"]), "tool_results": True}
+        return {"role": "user", "content": history.write_result(turn["content"]), "tool_results": True}
     if "tool_calls" not in turn:
         return turn
     calls = (call["function"] for call in turn["tool_calls"])
-    written = "\n".join(write_call(call["name"], call["arguments"]) for call in calls)
+    written = "\n".join(history.write_call(call["name"], call["arguments"]) for call in calls)
     rest = {key: value for key, value in turn.items() if key != "tool_calls"}
     return {**rest, "content": f"{turn['content']}\n{written}" if turn["content"] else written}
 
@@ -174,14 +181,16 @@ def _merged(turns: list[Turn], may_merge: Callable[[Turn], bool]) -> list[Turn]:
     return merged
 
 
-def _with_short_ids(turns: list[Turn]) -> list[Turn]:
-    """Ids of nine letters and digits, the same for a call and its result."""
-    short: dict[str, str] = {}
+def _with_ids(turns: list[Turn], shape: Callable[[str, int], str]) -> list[Turn]:
+    """Ids made by `shape` from a call's name and its number in the conversation, the same for its result."""
+    given: dict[str, str] = {}
+    calls = 0
     for turn in turns:
         for call in turn.get("tool_calls", ()):
-            call["id"] = short.setdefault(call["id"], f"call{len(short):05d}")
+            given[call["id"]] = call["id"] = shape(call["function"]["name"], calls)
+            calls += 1
         if "tool_call_id" in turn:
-            turn["tool_call_id"] = short.get(turn["tool_call_id"], turn["tool_call_id"])
+            turn["tool_call_id"] = given.get(turn["tool_call_id"], turn["tool_call_id"])
     return turns
 
 

@@ -7,6 +7,7 @@ import pytest
 from llguidance import LLMatcher
 
 from ringleader.errors import BadRequest
+from ringleader.language.dialects.dialect import Reasoning
 from ringleader.language.dialects.json_tags import json_tags
 from ringleader.language.grammar import Grammar, build
 from ringleader.language.tool_choice import normalise
@@ -20,9 +21,13 @@ TOOLS = (WEATHER, NOW, NOTE)
 
 
 def grammar(
-    tokenizer: Tokenizer, choice: Json, tools: tuple[Tool, ...] = TOOLS, parallel: bool = True, **more: bool
+    tokenizer: Tokenizer,
+    choice: Json,
+    tools: tuple[Tool, ...] = TOOLS,
+    parallel: bool = True,
+    reasoning: Reasoning = "possible",
 ) -> Grammar:
-    made = build(json_tags(tokenizer), tools, normalise(choice, tools, parallel), tokenizer, **more)
+    made = build(json_tags(tokenizer), tools, normalise(choice, tools, parallel), tokenizer, reasoning=reasoning)
     assert made is not None
     return made
 
@@ -119,11 +124,25 @@ def test_an_answer_may_begin_with_reasoning_where_the_model_reasons(marked: Toke
         assert not lets(marked, made, "<think>\nhm <tool_call>")
         assert not lets(marked, made, "Yes. <think>")
     assert accepts(marked, grammar(marked, "auto"), "<think>\nhm\n</think>\n\n" + OSLO)
-    assert not lets(marked, grammar(marked, "required"), "<think>")
+
+
+def test_a_forced_call_may_be_thought_about_first_and_nothing_else(tokenizer: Tokenizer, marked: Tokenizer) -> None:
+    made = grammar(marked, "required")
+    assert accepts(marked, made, "<think>\nhm\n</think>\n\n" + OSLO)
+    assert accepts(marked, made, OSLO)
+    for wrong in ["<think>hm</think>\n\nYes", "<think>hm</think>" + "\n" * 5, "<think><tool_call>"]:
+        assert not lets(marked, made, wrong), wrong
+    begun = grammar(tokenizer, "required", reasoning="begun")
+    assert accepts(tokenizer, begun, "hm 3 < 4\n</think>\n\n" + OSLO)
+    for wrong in ["hm", "hm</think>\n", "hm</think>Yes"]:
+        assert not accepts(tokenizer, begun, wrong), wrong
+    over = grammar(marked, "required", reasoning="over")
+    assert accepts(marked, over, OSLO)
+    assert not lets(marked, over, "<think>")
 
 
 def test_reasoning_that_the_prompt_began_may_end_and_be_followed_by_an_answer(tokenizer: Tokenizer) -> None:
-    made = grammar(tokenizer, "auto", thinking_open=True)
+    made = grammar(tokenizer, "auto", reasoning="begun")
     for answer in ["I see.\n</think>\n\nYes.", "hm</think>" + OSLO, "cut off"]:
         assert accepts(tokenizer, made, answer), answer
     assert not lets(tokenizer, made, "hm</think> a <tool_call> x")

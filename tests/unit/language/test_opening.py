@@ -16,41 +16,45 @@ def opening(tokenizer: Tokenizer, choice: Json, tools: tuple[Tool, ...]) -> tupl
     return forced_opening(made, tokenizer)
 
 
-def test_a_named_tool_opens_into_its_arguments(tokenizer: Tokenizer) -> None:
-    text = tokenizer.decode(opening(tokenizer, "get_weather", (WEATHER, NOW)))
+def test_a_named_tool_opens_into_its_arguments(opener: Tokenizer) -> None:
+    text = opener.decode(opening(opener, "get_weather", (WEATHER, NOW)))
     assert text.startswith('<tool_call>\n{"name": "get_weather", "arguments":')
     assert '<tool_call>\n{"name": "get_weather", "arguments": {"city": "'.startswith(text)
 
 
-def test_several_tools_open_with_what_they_share(tokenizer: Tokenizer) -> None:
+def test_several_tools_open_with_what_they_share(opener: Tokenizer) -> None:
     tools = (Tool("get_weather"), Tool("get_time"))
-    text = tokenizer.decode(opening(tokenizer, "required", tools))
+    text = opener.decode(opening(opener, "required", tools))
     assert text.startswith('<tool_call>\n{"name":')
     assert '<tool_call>\n{"name": "get_'.startswith(text)
 
 
 @pytest.mark.parametrize("choice", ["auto", "none"])
-def test_nothing_is_opened_where_nothing_is_forced(tokenizer: Tokenizer, choice: str) -> None:
-    assert opening(tokenizer, choice, (WEATHER, NOW)) == ()
-    assert forced_opening(None, tokenizer) == ()
+def test_nothing_is_opened_where_nothing_is_forced(opener: Tokenizer, choice: str) -> None:
+    assert opening(opener, choice, (WEATHER, NOW)) == ()
+    assert forced_opening(None, opener) == ()
 
 
-def test_an_opening_never_ends_the_answer(tokenizer: Tokenizer) -> None:
-    ids = opening(tokenizer, "now", (NOW,))
-    assert tokenizer.decode(ids) == '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
-    assert not set(ids) & set(tokenizer.eos_ids)
+def test_an_opening_never_ends_the_answer(opener: Tokenizer) -> None:
+    ids = opening(opener, "now", (NOW,))
+    assert opener.decode(ids) == '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    assert not set(ids) & set(opener.eos_ids)
 
 
 @pytest.mark.parametrize("city", ["New York", "Oslo", "", "Ä", '\\"', " x"])
-def test_the_opening_ends_before_a_token_that_what_follows_could_change(tokenizer: Tokenizer, city: str) -> None:
-    assert tokenizer.token_id("ĠNew") is not None or tokenizer.token_id("New") is not None
-    ids = opening(tokenizer, "get_weather", (WEATHER,))
-    prompt = tokenizer.encode("<|im_start|>assistant\n")
+def test_the_opening_ends_before_a_token_that_what_follows_could_change(opener: Tokenizer, city: str) -> None:
+    assert opener.token_id("ĠNew") is not None or opener.token_id("New") is not None
+    ids = opening(opener, "get_weather", (WEATHER,))
+    prompt = opener.encode("<|im_start|>assistant\n")
     call = f'<tool_call>\n{{"name": "get_weather", "arguments": {{"city": "{city}", "days": 3}}}}\n</tool_call>'
-    whole = tokenizer.encode("<|im_start|>assistant\n" + call)
+    whole = opener.encode("<|im_start|>assistant\n" + call)
     assert whole[: len(prompt) + len(ids)] == [*prompt, *ids]
 
 
-def test_a_long_forced_text_is_bounded(tokenizer: Tokenizer) -> None:
+def test_a_long_forced_text_is_bounded(opener: Tokenizer) -> None:
     tool = Tool("now", "", {"type": "object", "properties": {"x": {"const": "ab " * 4000}}, "required": ["x"]})
-    assert 0 < len(opening(tokenizer, "now", (tool,))) <= 1024
+    assert 0 < len(opening(opener, "now", (tool,))) <= 1024
+
+
+def test_a_model_that_may_reason_first_is_not_opened_for(marked: Tokenizer) -> None:
+    assert opening(marked, "get_weather", (WEATHER, NOW)) == ()

@@ -4,32 +4,32 @@ import json
 from dataclasses import replace
 
 import jsonschema
-import numpy
 import pytest
-from llguidance import LLMatcher
 
 from ringleader.errors import BadRequest, ContextTooLong
-from ringleader.language.prompt import Prompt, check_history, compose, parser, voice
+from ringleader.language.prompt import check_history, compose, parser, voice
 from ringleader.tokenizer import Tokenizer
 from ringleader.values import ChatRequest, Delta, Json, Message, Tool, ToolCall
 from tests.unit.language.builders import NOW, QUESTION, WEATHER, collect, request
+from tests.unit.language.vocabulary import CHATML, with_template
+from tests.unit.language.walking import walk
 
 CONTEXT = 4096
 ASKED = Message("assistant", None, tool_calls=(ToolCall("c1", "now", "{}"),))
 
 
-def test_the_opening_is_the_end_of_the_ids(tokenizer: Tokenizer) -> None:
-    prompt = compose(voice(tokenizer, CONTEXT), request("get_weather"))
+def test_the_opening_is_the_end_of_the_ids(opener: Tokenizer) -> None:
+    prompt = compose(voice(opener, CONTEXT), request("get_weather"))
     assert prompt.opening
     assert prompt.ids[-len(prompt.opening) :] == prompt.opening
-    text = tokenizer.decode(prompt.ids)
+    text = opener.decode(prompt.ids)
     assert '<|im_start|>assistant\n<tool_call>\n{"name": "get_weather", "arguments":' in text
 
 
-def test_the_choice_changes_the_grammar_and_not_the_prompt(tokenizer: Tokenizer) -> None:
+def test_the_choice_changes_the_grammar_and_not_the_prompt(opener: Tokenizer) -> None:
     one_only = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"name": "now"}]}}
     prompts = [
-        compose(voice(tokenizer, CONTEXT), request(choice)) for choice in ("auto", "none", one_only, "required", "now")
+        compose(voice(opener, CONTEXT), request(choice)) for choice in ("auto", "none", one_only, "required", "now")
     ]
     bodies = {prompt.ids[: len(prompt.ids) - len(prompt.opening)] for prompt in prompts}
     assert len(bodies) == 1
@@ -49,12 +49,23 @@ def test_a_prompt_that_ends_inside_reasoning_says_so(thinking: Tokenizer) -> Non
     assert collect(deltas).reasoning == "hm"
 
 
-def test_a_forced_call_closes_the_reasoning_first(thinking: Tokenizer) -> None:
-    prompt = compose(voice(thinking, CONTEXT), request("now"))
-    assert not prompt.thinking_open
-    text = thinking.decode(prompt.ids)
-    assert text.endswith('<think>\n\n</think>\n\n<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>')
-    assert thinking.encode(text) == list(prompt.ids)
+def test_a_forced_call_leaves_the_model_its_reasoning(thinking: Tokenizer) -> None:
+    asked = request("now")
+    prompt = compose(voice(thinking, CONTEXT), asked)
+    assert prompt.thinking_open
+    assert prompt.opening == ()
+    assert thinking.decode(prompt.ids).endswith("<think>\n")
+    deltas = parser(voice(thinking, CONTEXT), prompt, asked).feed(
+        thinking.encode('Hm.\n</think>\n\n<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>')
+    )
+    found = collect(deltas)
+    assert (found.reasoning, found.calls, found.text) == ("Hm.", [["now", "{}"]], "")
+
+
+def test_a_forced_call_opens_at_once_where_the_prompt_has_closed_the_reasoning(marked: Tokenizer) -> None:
+    closing = CHATML.replace("assistant\\n' }}{% endif %}", "assistant\\n<think>\\n\\n</think>\\n\\n' }}{% endif %}")
+    prompt = compose(voice(with_template(marked, closing), CONTEXT), request("now"))
+    assert marked.decode(prompt.opening) == '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 
 
 def test_ids_and_opening_are_what_the_tokenizer_makes_of_the_text(tokenizer: Tokenizer) -> None:
@@ -171,33 +182,12 @@ BOUNDED = Tool(
         "required": ["city", "days", "place"],
     },
 )
-WALK_MAX = 400
-
-
-def walk(tokenizer: Tokenizer, prompt: Prompt, seed: int) -> list[int]:
-    """The answer of a model that picks among the allowed tokens by chance, calls it twice at most, and likes to end."""
-    chance = numpy.random.default_rng(seed)
-    matcher = LLMatcher(tokenizer.grammar_view, prompt.grammar, log_level=0)
-    assert matcher.consume_tokens(list(prompt.opening))
-    answer: list[int] = []
-    for _ in range(WALK_MAX):
-        allowed = numpy.flatnonzero(
-            numpy.frombuffer(matcher.compute_logit_bias(), dtype=numpy.uint8)[: tokenizer.vocab_size]
-        )
-        assert allowed.size, matcher.get_error()
-        ends = [token for token in tokenizer.eos_ids if token in allowed]
-        token = ends[0] if ends and (allowed.size == 1 or chance.random() < 0.7) else int(chance.choice(allowed))
-        answer.append(token)
-        if token in tokenizer.eos_ids:
-            return answer
-        assert matcher.consume_token(token), matcher.get_error()
-    raise AssertionError(f"seed {seed}: no end after {WALK_MAX} tokens")
 
 
 def answered(tokenizer: Tokenizer, asked: ChatRequest, seed: int) -> list[tuple[str, Json]]:
     spoken = voice(tokenizer, CONTEXT)
     prompt = compose(spoken, asked)
-    answer = walk(tokenizer, prompt, seed)
+    answer = walk(tokenizer, prompt.grammar, seed, prompt.opening)
     reader = parser(spoken, prompt, asked)
     deltas: list[Delta] = reader.open(prompt.opening)
     deltas += reader.feed(answer) + reader.finish("stop")

@@ -1,28 +1,156 @@
-"""An incremental reader of one call written as a JSON object with a name and arguments.
+"""Incremental readers of calls written as JSON: one object with a name and arguments, blocks of them, or arguments alone.
 
-Knows strings, escapes and depth, so that braces and markers inside strings stay what they are. Lenient in
+They know strings, escapes and depth, so that braces and markers inside strings stay what they are. Lenient in
 what constrained models never write: any key order, free whitespace, other keys, no arguments at all.
-
-    begin -{-> key -"-> key text -"-> colon -:-> value -> comma -,-> key
-                 \\-}-> done                                 \\-}-> done        anything else -> broken
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-State = Literal["begin", "key", "key text", "colon", "value", "comma", "done", "broken"]
-WHITESPACE = " \t\r\n"
-ARGUMENT_KEYS = {"arguments", "parameters"}
+from ringleader.language.dialects.dialect import (
+    Arguments,
+    CallEvent,
+    CallRule,
+    Ended,
+    Marker,
+    Started,
+    State,
+)
+from ringleader.language.dialects.markup import WHITESPACE, Awaited
+
+STRAY = WHITESPACE + "}"  # what models write between a call's JSON and what closes it
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of a call object. The grammar writes the first of each; `before` is written ahead of them."""
+
+    name: tuple[str, ...] = ("name",)
+    arguments: tuple[str, ...] = ("arguments", "parameters")
+    before: str = ""
+
+
+NAME_AND_ARGUMENTS = Keys()
+
+
+def object_rules(rule: str, calls: Sequence[CallRule], keys: Keys = NAME_AND_ARGUMENTS, after: str = "") -> str:
+    """Lark: `rule` is one call object. `after` is lark for what stands between the arguments and the brace."""
+    lines = [f"{rule}: " + " | ".join(f"{rule}_{n}" for n in range(len(calls)))]
+    for n, call in enumerate(calls):
+        # Schemas stand alone and not inside a wrapper's, so that their `$ref: "#/..."` still point right.
+        head = f'{{{keys.before}"{keys.name[0]}": {json.dumps(call.name)}, "{keys.arguments[0]}": '
+        lines += [f'{rule}_{n}: {json.dumps(head)} {rule}_arguments_{n} {after} "}}"']
+        lines += [f"{rule}_arguments_{n}: %json {call.text}"]
+    return "\n".join(lines)
+
+
+# ---------------------------------------------------------------- blocks
+
+
+class JsonBlock:
+    """A `BlockReader` of one call object, or of an array of them, up to the closing marker where there is one."""
+
+    def __init__(self, close: Marker | None, *, array: bool = False, keys: Keys = NAME_AND_ARGUMENTS) -> None:
+        self.state: State = "open"
+        self._close = close
+        self._keys = keys
+        self._brackets = array
+        self._call: JsonCallReader | None = None if array else JsonCallReader(keys)
+        self._started = False
+        self._whole = False  # no more calls can come: only the closing marker
+        self._awaited = Awaited(["["])
+
+    def push(self, char: str) -> list[CallEvent]:
+        if self.state != "open":
+            return []
+        return self._read(self._call, char) if self._call is not None else self._punctuate(char)
+
+    def meet(self, marker: Marker) -> list[CallEvent]:
+        closes = marker == self._close and self._call is None and self._whole
+        self.state = "done" if closes else "broken"
+        return []
+
+    def _read(self, call: JsonCallReader, char: str) -> list[CallEvent]:
+        events: list[CallEvent] = []
+        piece = call.push(char)
+        if not self._started and call.name is not None:
+            events.append(Started(call.name))
+            self._started = True
+        if call.broken:
+            self.state = "broken"
+            return events
+        if piece:
+            events.append(Arguments(piece))
+        if call.done:
+            events.append(Ended())
+            self._call, self._started = None, False
+            self._expect_more() if self._brackets else self._expect_close()
+        return events
+
+    def _punctuate(self, char: str) -> list[CallEvent]:
+        found = self._awaited.push(char)
+        if self._awaited.broken:
+            self.state = "broken"
+        elif found == "]":
+            self._expect_close()
+        elif found == "[" or found == ",":
+            self._call = JsonCallReader(self._keys)
+        elif found is not None:
+            self.state = "done"
+        return []
+
+    def _expect_more(self) -> None:
+        self._awaited = Awaited([",", "]"], STRAY)
+
+    def _expect_close(self) -> None:
+        self._whole = True
+        if self._close is None:
+            self.state = "done"
+        else:
+            self._awaited = Awaited([] if self._close.token is not None else [self._close.text], STRAY)
+
+
+class ArgumentsReader:
+    """Reads one JSON object, the arguments of a call whose name is known."""
+
+    def __init__(self) -> None:
+        self._call = JsonCallReader()
+        for char in '{"name": "", "arguments":':
+            self._call.push(char)
+
+    @property
+    def done(self) -> bool:
+        return self._call.has_arguments
+
+    @property
+    def broken(self) -> bool:
+        return self._call.broken
+
+    def push(self, char: str) -> str:
+        """Gives the piece of the object's text that became certain."""
+        return "" if self.done else self._call.push(char)
+
+
+# ---------------------------------------------------------------- one object
+
+Place = Literal["begin", "key", "key text", "colon", "value", "comma", "done", "broken"]
 
 
 class JsonCallReader:
-    """See `dialect.CallReader`."""
+    """Reads one call object.
 
-    def __init__(self) -> None:
+    begin -{-> key -"-> key text -"-> colon -:-> value -> comma -,-> key
+                 \\-}-> done                                 \\-}-> done        anything else -> broken
+    """
+
+    def __init__(self, keys: Keys = NAME_AND_ARGUMENTS) -> None:
+        self._keys = keys
         self.name: str | None = None
-        self._state: State = "begin"
+        self._state: Place = "begin"
         self._key = ""
         self._value: list[str] = []  # the value that is being read
         self._depth = 0
@@ -39,7 +167,14 @@ class JsonCallReader:
     def broken(self) -> bool:
         return self._state == "broken"
 
+    @property
+    def has_arguments(self) -> bool:
+        """The arguments are whole."""
+        return self._arguments is not None
+
     def push(self, char: str) -> str:
+        """The piece of the arguments' JSON text that `char` makes certain, mostly "". Gives nothing before the
+        name is known, and nothing once `done` or `broken`."""
         if self._state == "key text":
             self._read_key(char)
         elif self._state == "value":
@@ -149,11 +284,11 @@ class JsonCallReader:
 
     @property
     def _reads_name(self) -> bool:
-        return self._key == "name" and self.name is None
+        return self._key in self._keys.name and self.name is None
 
     @property
     def _reads_arguments(self) -> bool:
-        return self._key in ARGUMENT_KEYS and self._arguments is None
+        return self._key in self._keys.arguments and self._arguments is None
 
 
 def _decoded(text: str) -> object:

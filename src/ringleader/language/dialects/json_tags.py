@@ -3,77 +3,55 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ringleader.language.dialects.dialect import CallReader, CallRule, Marker, marker
-from ringleader.language.dialects.json_call import JsonCallReader
+from ringleader.language.dialects.dialect import (
+    BlockReader,
+    CallRule,
+    Dialect,
+    Marker,
+    Opens,
+    marker,
+    several,
+    think_tags,
+)
+from ringleader.language.dialects.history import CALL_CLOSE, CALL_OPEN
+from ringleader.language.dialects.json_call import JsonBlock, object_rules
 from ringleader.tokenizer import Tokenizer
 from ringleader.values import Json
 
-CALL_OPEN, CALL_CLOSE = "<tool_call>", "</tool_call>"
-THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 
-
-@dataclass(frozen=True, slots=True)
-class JsonTags:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonTags(Dialect):
     """`<tool_call>\\n{"name": "f", "arguments": {...}}\\n</tool_call>`, one block for each call."""
 
-    call_open: Marker
-    call_close: Marker
-    think_open: Marker
-    think_close: Marker
-    thinks: bool
+    close: Marker
+    gap: str = "\n"  # between the tags and the JSON; some families write none
 
-    def call_rules(self, calls: Sequence[CallRule]) -> str:
-        bodies = " | ".join(f"call_{n}" for n in range(len(calls)))
-        lines = [
-            f"call: {self.call_open.lark} call_rest",
-            f'call_rest: "\\n" ({bodies}) "\\n" {self.call_close.lark}',
-        ]
-        for n, call in enumerate(calls):
-            # Schemas stand alone and not inside a wrapper's, so that their `$ref: "#/..."` still point right.
-            head = json.dumps(f'{{"name": {json.dumps(call.name)}, "arguments": ')
-            lines += [f'call_{n}: {head} arguments_{n} "}}"', f"arguments_{n}: %json {call.schema}"]
-        return "\n".join(lines)
+    def grammar(self, calls: Sequence[CallRule], least: int, most: int) -> str:
+        more, gap = several("call", "\n", least, most), json.dumps(self.gap) if self.gap else ""
+        return "\n".join(
+            [
+                f"calls: call {more}",
+                f"calls_rest: call_rest {more}",
+                f"call: {self.opens[0].marker.lark} call_rest",
+                f"call_rest: {gap} call_json {gap} {self.close.lark}",
+                object_rules("call_json", calls),
+            ]
+        )
 
-    def separator(self) -> str:
-        return "\n"
-
-    def reader(self) -> CallReader:
-        return JsonCallReader()
+    def reader(self, schemas: Mapping[str, Json]) -> BlockReader:
+        return JsonBlock(self.close)
 
 
 def json_tags(tokenizer: Tokenizer) -> JsonTags:
     """The dialect for this vocabulary; it reasons if the chat template speaks of a thinking tag."""
+    close = marker(tokenizer, CALL_CLOSE)
     return JsonTags(
-        call_open=marker(tokenizer, CALL_OPEN),
-        call_close=marker(tokenizer, CALL_CLOSE),
-        think_open=marker(tokenizer, THINK_OPEN),
-        think_close=marker(tokenizer, THINK_CLOSE),
-        thinks=any(tag in (tokenizer.chat_template or "") for tag in (THINK_OPEN, THINK_CLOSE)),
+        name="json_tags",
+        opens=(Opens(marker(tokenizer, CALL_OPEN)),),
+        markers=(close,),
+        close=close,
+        thinking=think_tags(tokenizer),
     )
-
-
-def describe_tools(tools: Sequence[Json]) -> str:
-    """The system text that teaches the form to a model whose template knows no tools."""
-    listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
-    return (
-        "You can call tools. They are listed between <tools> and </tools>, one JSON object a line, each with a "
-        f"JSON schema of its parameters:\n<tools>\n{listed}\n</tools>\n"
-        "To call a tool, write its name and its arguments as JSON between tags, in just this form, "
-        "one block for each call:\n"
-        f'{CALL_OPEN}\n{{"name": "the name", "arguments": {{"parameter": "value"}}}}\n{CALL_CLOSE}\n'
-        "The results are then given to you between <tool_response> and </tool_response>."
-    )
-
-
-def write_call(name: str, arguments: Json) -> str:
-    """A call of the history as text. Arguments that were no JSON come as the string that they are."""
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    return f'{CALL_OPEN}\n{{"name": {json.dumps(name)}, "arguments": {text}}}\n{CALL_CLOSE}'
-
-
-def write_result(content: str) -> str:
-    """A tool's result as text, for a user turn."""
-    return f"<tool_response>\n{content}\n</tool_response>"

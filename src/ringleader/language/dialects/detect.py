@@ -1,0 +1,84 @@
+"""Which dialect a model speaks, found from its chat template and vocabulary in an ordered table of evidence.
+
+A wrong guess must be visible: what was found comes with the words that say by what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ringleader.errors import ModelUnsupported
+from ringleader.language.dialects.dialect import Dialect
+from ringleader.language.dialects.json_tags import json_tags
+from ringleader.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """A dialect, and in words how it and its reasoning were found."""
+
+    dialect: Dialect
+    how: str
+    thinking_how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the table: `evidence` gives the words that say what was found, or "" for nothing."""
+
+    name: str
+    make: Callable[[Tokenizer], Dialect]
+    evidence: Callable[[Tokenizer], str]
+
+
+def template_has(*texts: str) -> Callable[[Tokenizer], str]:
+    """Evidence: the chat template contains all of `texts`."""
+
+    def evidence(tokenizer: Tokenizer) -> str:
+        template = tokenizer.chat_template or ""
+        return f"the chat template has {' and '.join(texts)}" if all(text in template for text in texts) else ""
+
+    return evidence
+
+
+def vocabulary_has(*tokens: str) -> Callable[[Tokenizer], str]:
+    """Evidence: each of `tokens` is a special token."""
+
+    def evidence(tokenizer: Tokenizer) -> str:
+        ids = [tokenizer.token_id(text) for text in tokens]
+        found = all(id_ is not None and tokenizer.is_special(id_) for id_ in ids)
+        return f"the vocabulary has {' and '.join(tokens)}" if found else ""
+
+    return evidence
+
+
+# The first entry with evidence counts, so a form that contains another's marks stands before it.
+TABLE: tuple[Entry, ...] = (Entry("json_tags", json_tags, template_has("<tool_call>")),)
+
+
+def detect(tokenizer: Tokenizer, override: str | None = None) -> Detected:
+    """The dialect of this vocabulary and template, or the one that `override` names.
+
+    Raises:
+        ModelUnsupported: no dialect is named so.
+    """
+    if override is not None:
+        entry = next((entry for entry in TABLE if entry.name == override), None)
+        if entry is None:
+            known = ", ".join(dict.fromkeys(entry.name for entry in TABLE))
+            raise ModelUnsupported(f"no dialect is named '{override}'; there are {known}.")
+        return _found(entry.make(tokenizer), "it was set by name")
+    for entry in TABLE:
+        if evidence := entry.evidence(tokenizer):
+            return _found(entry.make(tokenizer), evidence)
+    return _found(json_tags(tokenizer), "nothing points to a family: tools are described in a system turn")
+
+
+def _found(dialect: Dialect, how: str) -> Detected:
+    thinking = dialect.thinking
+    if thinking is None:
+        return Detected(dialect, how, "the family frames no reasoning")
+    marks = f"{thinking.open.text}...{thinking.close.text}"
+    expected = f"{marks}: the chat template speaks of it" if thinking.expected else f"{marks}, but none is expected"
+    return Detected(dialect, how, expected)
