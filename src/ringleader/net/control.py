@@ -108,10 +108,10 @@ class ControlServer(rpc.ControlServicer):
             refused = f"the master speaks protocol {PROTOCOL_VERSION}, this node {hello.version}: update the older one"
             yield pb.NodeOrder(welcome=pb.Welcome(version=PROTOCOL_VERSION, refused=refused))
             return
+        yield pb.NodeOrder(welcome=pb.Welcome(version=PROTOCOL_VERSION, master=self._master))
         node = NodeId(hello.node)
         orders: asyncio.Queue[pb.NodeOrder] = asyncio.Queue(maxsize=ORDERS_MAX)
         self._orders[node] = orders
-        yield pb.NodeOrder(welcome=pb.Welcome(version=PROTOCOL_VERSION, master=self._master))
         self._tell(NodeJoined(_profile(hello)))
         reader = asyncio.create_task(self._read(node, reports), name=f"reports of {hello.name}")
         waiting: asyncio.Task[pb.NodeOrder] | None = None

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 
 from ringleader.cluster.messages import Event, PlanWish, RequestArrived, RequestCancelled, RequestEnded
-from ringleader.errors import BadRequest, OurFault, RingleaderError
+from ringleader.errors import BadRequest, NodeUnreachable, OurFault, RingleaderError
 from ringleader.language.prompt import Prompt, compose, parser
 from ringleader.language.stream import StreamParser
 from ringleader.net.ring import RingClient, Tokens
@@ -58,10 +58,13 @@ class Job:
 class Desk:
     """Takes requests in (the API's Answerer) and connects them with what the cluster decides about them."""
 
-    def __init__(self, shelf: Shelf, tell: Callable[[Event], None], wish: PlanWish) -> None:
+    def __init__(
+        self, shelf: Shelf, tell: Callable[[Event], None], wish: PlanWish, nodes_missing: Callable[[], int] = lambda: 0
+    ) -> None:
         self._shelf = shelf
         self._tell = tell
         self._wish = wish
+        self._nodes_missing = nodes_missing
         self._jobs: dict[RequestId, Job] = {}
         self._numbers = itertools.count(1)
         self._run = secrets.token_hex(4)  # ids differ between runs of the node
@@ -77,6 +80,11 @@ class Desk:
         _check_bias(request, entry.voice.tokenizer.vocab_size)
         today = datetime.date.today()
         prompt = await asyncio.to_thread(compose, entry.voice, replace(request, max_tokens=None), today)
+        if missing := self._nodes_missing():
+            raise NodeUnreachable(
+                f"this node still waits for {missing} more to join (--nodes) before it loads {request.model}; "
+                "send the request again when they are here"
+            )
         job = self._job(request, entry, prompt)
         self._jobs[job.request] = job
         deadline = time.monotonic() + REQUEST_DEADLINE_S
@@ -117,13 +125,12 @@ class Desk:
             for delta in reader.feed(news.tokens, news.logprobs):
                 usage = _reasoned(usage, delta)
                 yield delta
+            meter.count(len(news.tokens), news.passes - usage.passes)
             usage = _counted(usage, news)
-            meter.count(len(news.tokens))
             finish = _finish(news, reader)
         for delta in reader.finish(finish):
             yield delta
         meter.requests += 1
-        meter.passes += usage.passes
         yield Finished(reader.finish_reason(finish), usage)
 
     def _drop(self, job: Job) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from ringleader.cluster.messages import Event, NodeProfile, NodeReported, ShardDied
@@ -25,11 +26,17 @@ log = logging.getLogger("ringleader.node")
 class FollowerNode:
     """One follower, for as long as its process lives."""
 
-    def __init__(self, profile: NodeProfile, master: str, store: Store) -> None:
+    def __init__(
+        self,
+        profile: NodeProfile,
+        master: str,
+        store: Store,
+        supervise: Callable[[str, Callable[[Event], None]], Supervisor] = Supervisor,
+    ) -> None:
         self._profile = profile
         self._master = master
         self._store = store
-        self._supervisor = Supervisor(profile.name, self._report)
+        self._supervisor = supervise(profile.name, self._report)
         self._membership: Follower | None = None
 
     def _report(self, event: Event) -> None:

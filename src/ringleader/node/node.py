@@ -12,7 +12,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ringleader.api.app import ApiServer, check_exposure, make_app, serve
 from ringleader.cluster.messages import Event, NodeJoined, NodeProfile, NodeReported, PlanWish, RingWanted, Ticked
@@ -86,12 +86,13 @@ class MasterNode:
         self._shelf = Shelf(store, options.models, options.context)
         self._supervisor = Supervisor(options.name, self.tell)
         self._control = ControlServer(options.name, self.tell)
-        self._desk = Desk(self._shelf, self.tell, self._wish)
+        # A request may go anywhere when the layers that were placed by hand have lost their node.
+        self._desk = Desk(self._shelf, self.tell, replace(self._wish, layers=()), self._nodes_missing)
         self._performer = Performer(
             self._profile.node, options.host, self.tell, self._shelf, self._supervisor, self._control, self._desk
         )
         self._view = View(options.name, self._state, self._desk.meters)
-        self._nodes_here = asyncio.Event()
+        self._nodes_here = asyncio.Event()  # once set, it stays so: later losses are the cluster's business
 
     def tell(self, event: Event) -> None:
         """Put one event into the inbox."""
@@ -137,8 +138,17 @@ class MasterNode:
     def _notice(self) -> None:
         snapshot = self._state.snapshot()
         self._shelf.loaded = {ring.model for ring in snapshot.rings if ring.state == "serving"}
-        if sum(node.state != "lost" for node in snapshot.nodes) >= self._options.wait_for:
+        if self._nodes_present() >= self._options.wait_for:
             self._nodes_here.set()
+
+    def _nodes_present(self) -> int:
+        return sum(node.state != "lost" for node in self._state.snapshot().nodes)
+
+    def _nodes_missing(self) -> int:
+        """How many nodes the operator wants to see before the first model is placed."""
+        if self._nodes_here.is_set():
+            return 0
+        return max(0, self._options.wait_for - self._nodes_present())
 
     async def _tick(self) -> None:
         self.tell(NodeJoined(self._profile))

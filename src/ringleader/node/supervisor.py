@@ -14,7 +14,7 @@ import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from ringleader.values import LayerRange, PlanHash
 READY_DEADLINE_S = 120.0  # without a word: reading one layer from a slow disk takes seconds, not minutes
 STOP_DEADLINE_S = 3.0  # between SIGTERM, at which a shard that is well ends at once, and SIGKILL
 LAST_LINES = 5  # of a dead shard's log that go into the reason
+SHARD_PROGRAM = (sys.executable, "-m", "ringleader", "shard")
 LINE_BYTES_MAX = 1 << 20  # of a shard's output; a longer line is dropped
 
 log = logging.getLogger("ringleader.node")
@@ -47,9 +48,10 @@ class ShardStart:
 class Supervisor:
     """The shard processes of one node. `tell` gets ShardMadeProgress, ShardBecameReady and ShardDied."""
 
-    def __init__(self, node_name: str, tell: Callable[[Event], None]) -> None:
+    def __init__(self, node_name: str, tell: Callable[[Event], None], program: Sequence[str] = SHARD_PROGRAM) -> None:
         self._name = node_name
         self._tell = tell
+        self._program = program
         self._watchers: dict[tuple[PlanHash, int], asyncio.Task[None]] = {}
         self._processes: dict[tuple[PlanHash, int], Process] = {}
         self._stopping: set[tuple[PlanHash, int]] = set()
@@ -101,10 +103,7 @@ class Supervisor:
 
     async def _spawn(self, shard: ShardStart) -> Process:
         return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "ringleader",
-            "shard",
+            *self._program,
             *("--directory", str(shard.directory)),
             *("--layers", str(shard.layers)),
             *("--of", str(shard.layer_count)),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,12 +48,14 @@ class RingMeter:
     requests: int = 0
     tokens: int = 0
     passes: int = 0
+    clock: Callable[[], float] = time.monotonic
     _recent: deque[tuple[float, int]] = field(default_factory=deque)
 
-    def count(self, tokens: int) -> None:
-        """These tokens came out of the ring just now."""
-        now = time.monotonic()
+    def count(self, tokens: int, passes: int) -> None:
+        """These tokens came out of the ring just now, after so many more passes of their request."""
+        now = self.clock()
         self.tokens += tokens
+        self.passes += passes
         self._recent.append((now, tokens))
         self._forget(now)
 
@@ -63,7 +66,7 @@ class RingMeter:
     @property
     def tokens_per_s(self) -> float:
         """Over the last RATE_WINDOW_S, or since the first token in it."""
-        now = time.monotonic()
+        now = self.clock()
         self._forget(now)
         if not self._recent:
             return 0.0
