@@ -137,12 +137,13 @@ def _with_bounds(node: Json) -> Json:
 
 def _validator(schema: Mapping[str, Json]) -> Validator:
     kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    return _without_backtracking(kind)(schema, registry=Registry())
+    made: Validator = _without_backtracking(kind)(schema, registry=Registry())
+    return made
 
 
 @lru_cache(maxsize=16)
 def _without_backtracking(kind: Any) -> Any:
-    return jsonschema.validators.extend(kind, {"pattern": _match_pattern})
+    return jsonschema.validators.extend(kind, {"pattern": _match_pattern})  # type: ignore[no-untyped-call] # its stub
 
 
 def _match_pattern(

@@ -1,0 +1,224 @@
+"""The form of an answer's text: what its grammar lets through, what is refused, what is checked afterwards."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+
+import jsonschema
+import pytest
+from llguidance import LLMatcher
+
+from ringleader.errors import BadRequest
+from ringleader.language.content import ContentRule, content_rule, violation
+from ringleader.language.schema import bytes_view, lark_of
+from ringleader.values import ContentFormat, Json
+
+PERSON: Json = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer", "minimum": 0}},
+    "required": ["name"],
+}
+BOTH: Json = {"allOf": [{"type": "object", "properties": {"x": {"minimum": 10}}}, {"required": ["x"]}]}
+CHAIN: Json = {
+    "$ref": "#/$defs/t",
+    "$defs": {"t": {"type": "object", "properties": {"next": {"$ref": "#/$defs/t"}}}},
+}
+
+
+def rule(schema: Json, strict: bool | None = None) -> ContentRule:
+    made = content_rule(ContentFormat("json_schema", "n", schema, strict))
+    assert made is not None
+    return made
+
+
+def matcher(made: ContentRule) -> LLMatcher:
+    return LLMatcher(bytes_view(), lark_of(made.schema), log_level=0)
+
+
+def accepts(made: ContentRule, text: str) -> bool:
+    found, ids = matcher(made), list(text.encode())
+    return bool(found.try_consume_tokens(ids) == len(ids) and found.is_accepting())
+
+
+def refusal(schema: Json, strict: bool | None = None) -> BadRequest:
+    with pytest.raises(BadRequest) as caught:
+        rule(schema, strict)
+    return caught.value
+
+
+def written(made: ContentRule, likes: str, limit: int) -> str:
+    """What a model writes that prefers the characters of `likes` wherever they are legal, and never stops by itself."""
+    found, text = matcher(made), bytearray()
+    while len(text) < limit and not found.is_stopped():
+        legal = [token for token in range(256) if found.compute_bitmask()[token // 8] >> token % 8 & 1]
+        if not legal:
+            break
+        liked = [token for token in legal if chr(token) in likes]
+        text.append(liked[0] if liked else legal[0])
+        found.consume_token(text[-1])
+    return text.decode(errors="replace")
+
+
+def test_free_text_has_no_rule() -> None:
+    assert content_rule(None) is None
+
+
+def test_a_json_object_is_any_object_and_nothing_else() -> None:
+    made = content_rule(ContentFormat("json_object"))
+    assert made is not None
+    for text in ("{}", '{"a": 1, "b": [true, null, {"c": "\\n"}]}'):
+        assert accepts(made, text)
+    for text in ("", "[]", "5", '"{}"', '{"a": 1', '{"a":  1}', "{ }", "\n{}", "{}\n"):
+        assert not accepts(made, text), text
+
+
+def test_the_text_is_held_to_the_schema_and_closed_to_other_keys() -> None:
+    made = rule(PERSON)
+    for text in ('{"name": "Ada"}', '{"name": "Ada", "age": 36}'):
+        assert accepts(made, text)
+    for text in ("{}", '{"age": 36}', '{"name": "Ada", "x": 1}', '{"name": "Ada", "age": -1}', '{"name": "123456789"}'):
+        assert not accepts(made, text), text
+    assert made.warnings == ()
+    assert made.check is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"type": "integer"}, ["5", "-7"], ["5.5", '"5"']),
+        ({"type": "array", "items": {"type": "boolean"}}, ["[]", "[true, false]"], ["[1]", "true"]),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, ['"x"', "null"], ["5"]),
+        ({"enum": ["red", 5]}, ['"red"', "5"], ['"blue"']),
+        (BOTH, ['{"x": 10}'], ['{"x": 9}', "{}"]),
+        (CHAIN, ['{"next": {}}'], ["5"]),
+        ({"type": "object", "required": ["a"], "properties": {"b": {"type": "null"}}}, ['{"a": 1}'], ["{}"]),
+        ({"type": "string", "pattern": "^a+$", "maxLength": 3}, ['"aaa"'], ['"aaaa"', '"b"']),
+        ({}, ["5", "null", '{"a": []}'], ["", "x"]),
+        (None, ["5", "{}"], ["x"]),
+    ],
+)
+def test_schemas_of_any_type_are_taken(schema: Json, good: list[str], bad: list[str]) -> None:
+    made = rule(schema)
+    assert [text for text in good if not accepts(made, text)] == []
+    assert [text for text in bad if accepts(made, text)] == []
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "pattern": "("},
+        {"type": "string", "pattern": "(?=a)b"},
+        {"type": "thing"},
+        {"$ref": "#/nowhere"},
+        {"$ref": "http://example.com/schema.json"},
+        {"$ref": "#"},
+        {"type": "integer", "minimum": 5, "maximum": 4},
+        {"enum": []},
+        {"type": "string", "minLength": 3, "enum": ["ab"]},
+    ],
+)
+def test_a_schema_that_nothing_can_be_made_of_is_refused_however_strict(schema: Json) -> None:
+    for strict in (None, True, False):
+        error = refusal(schema, strict)
+        assert error.param == "response_format"
+        assert str(error).startswith("Invalid schema for response_format 'n': ")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "format": "colour"},
+        {"not": {"type": "null"}},
+        {"type": "array", "uniqueItems": True},
+        {"type": "object", "dependentRequired": {"a": ["b"]}},
+        {"oneOf": [{"type": "string"}, {"type": "string", "maxLength": 3}]},
+    ],
+)
+def test_what_cannot_be_enforced_is_refused_unless_the_client_is_not_strict(schema: Json) -> None:
+    for strict in (None, True):
+        assert "set 'strict' to false" in str(refusal(schema, strict))
+    made = rule(schema, strict=False)
+    assert len(made.warnings) == 1
+    assert made.warnings[0].startswith("response_format is not wholly enforced: ")
+    assert made.check == schema
+
+
+def test_what_was_left_out_of_the_grammar_is_checked_afterwards() -> None:
+    made = rule({"type": "array", "items": {"type": "integer"}, "uniqueItems": True}, strict=False)
+    assert not accepts(made, '["a"]')
+    assert violation(made, "[1, 2]") is None
+    assert violation(made, "[1, 1]") == "the answer does not match response_format at $: [1, 1] has non-unique elements"
+    assert violation(made, "[1, ") == "the answer is not valid JSON as response_format wants it"
+    assert violation(rule(PERSON), "anything") is None
+    assert violation(None, "anything") is None
+
+
+def test_the_check_never_backtracks_fetches_or_fails() -> None:
+    slow = rule({"type": "string", "pattern": "^(a+)+$", "format": "x"}, strict=False)
+    begun = time.monotonic()
+    assert "does not match '^(a+)+$'" in (violation(slow, json.dumps("a" * 40 + "!")) or "")
+    assert violation(slow, json.dumps("a" * 40)) is None
+    assert time.monotonic() - begun < 1
+    for schema in ({"$ref": "http://127.0.0.1:9/x"}, {"type": "thing"}, {"multipleOf": "x"}, {"pattern": "("}):
+        found = violation(ContentRule("", check=schema), '"x"')
+        assert found is None or "could not be checked" in found
+    keys = ContentRule("", check={"patternProperties": {"^(a+)+$": {}}})
+    assert "patternProperties" in (violation(keys, "{}") or "")
+    assert len(violation(ContentRule("", check={"const": "y" * 9999}), json.dumps("x" * 9999)) or "") < 400
+
+
+@pytest.mark.parametrize("likes", ["\n \t", "0", "9", "\n0"])
+def test_no_model_loops_in_whitespace_or_digits(likes: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}, "m": {"type": "integer"}},
+        "required": ["n", "m"],
+    }
+    text = written(rule(schema), likes, 300)
+    assert len(text) < 70
+    jsonschema.validate(json.loads(text), schema)
+
+
+def test_declared_bounds_of_integers_stay_as_they_are() -> None:
+    assert accepts(rule({"type": "integer", "minimum": 0}), "9" * 30)
+    assert accepts(rule({"type": "integer", "enum": [10**18 + 7]}), str(10**18 + 7))
+    assert accepts(rule({"enum": [{"type": "integer"}]}), '{"type": "integer"}')
+    assert not accepts(rule({"type": "integer"}), "1" * 19)
+
+
+def test_random_answers_are_valid() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "kind": {"enum": ["a", "b"]},
+            "items": {"type": "array", "items": {"type": "number", "minimum": -1, "maximum": 1}, "maxItems": 3},
+            "inner": {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]},
+        },
+        "required": ["kind", "inner"],
+    }
+    made = rule(schema)
+    for seed in range(40):
+        chance, found, text = random.Random(seed), matcher(made), bytearray()
+        while not found.is_stopped():
+            mask = found.compute_bitmask()
+            legal = [token for token in range(257) if mask[token // 8] >> token % 8 & 1]
+            token = chance.choice(legal)
+            found.consume_token(token)
+            if token == 256:
+                break
+            text.append(token)
+        jsonschema.validate(json.loads(text), schema)
+
+
+def test_huge_and_deep_schemas_are_refused_at_once() -> None:
+    deep: Json = {"type": "string"}
+    for _ in range(2000):
+        deep = {"type": "array", "items": deep}
+    assert "deeper" in str(refusal(deep))
+    assert "characters" in str(refusal({"enum": ["x" * 300_000]}))
+    begun = time.monotonic()
+    for pattern in ("[a-z]{1,100000}", "^(a+)+$"):
+        rule({"type": "string", "pattern": pattern})
+    assert time.monotonic() - begun < 2
