@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+
+from ringleader.config import NodeOptions, default_name, parse_layers
+from ringleader.errors import BadRequest
+
+
+@pytest.mark.parametrize("name", ["a", "mac-studio", "Node_1.local", "9", "x" * 63])
+def test_names_of_letters_digits_dots_and_dashes_are_taken(name: str) -> None:
+    assert NodeOptions(name).name == name
+
+
+@pytest.mark.parametrize("peer", ["127.0.0.1:1", "mac-studio.local:52416", "[fe80::1]:52416"])
+def test_peers_are_written_host_and_port(peer: str) -> None:
+    assert NodeOptions("a", peer=peer).peer == peer
+
+
+@pytest.mark.parametrize(
+    ("options", "param"),
+    [
+        *(({"name": name}, "name") for name in ("", "-a", "a b", "a/b", "x" * 64, "ü", "a\n")),
+        *(
+            ({"peer": peer}, "peer")
+            for peer in ("", "host", "host:", ":52416", "fe80::1", "a b:1", "host:x", "host:1\n")
+        ),
+        ({"context": 15}, "context"),
+        ({"api_host": "0.0.0.0"}, "api_key"),
+        ({"api_host": "192.168.1.4", "api_key": ""}, "api_key"),
+    ],
+)
+def test_a_wrong_option_is_refused_by_name(options: dict[str, Any], param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        NodeOptions(**{"name": "a", **options})
+    assert caught.value.param == param
+
+
+def test_the_api_may_be_open_with_a_key_and_on_loopback_without() -> None:
+    assert NodeOptions("a", api_host="0.0.0.0", api_key="secret").api_key == "secret"
+    for host in ("127.0.0.1", "localhost", "::1"):
+        assert NodeOptions("a", api_host=host).api_host == host
+
+
+def test_layers_are_read_with_both_ends_included() -> None:
+    assert parse_layers("a=0-14, b=15-29") == (("a", 0, 15), ("b", 15, 30))
+    assert parse_layers("mac.local=7") == (("mac.local", 7, 8),)
+    assert parse_layers("a=0-1,a=2-3") == (("a", 0, 2), ("a", 2, 4))
+    assert parse_layers("") == parse_layers(" , ") == ()
+
+
+@pytest.mark.parametrize("text", ["a", "a=", "=1-2", "a=1-", "a=-1", "a=1-2-3", "a=x", "a=5-3", "a=0-1;b=2"])
+def test_layers_that_cannot_be_read_are_quoted(text: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_layers(text)
+    assert caught.value.param == "layers"
+    assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("Annas-Mac.local", "Annas-Mac"),
+        ("büro", "b-ro"),
+        ("-x-", "x"),
+        ("", "node"),
+        ("???", "node"),
+        ("h" * 80, "h" * 63),
+    ],
+)
+def test_the_host_s_name_is_made_fit(monkeypatch: pytest.MonkeyPatch, host: str, name: str) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: host)
+    assert default_name() == name
+    assert NodeOptions(default_name()).name == name
