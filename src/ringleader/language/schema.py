@@ -13,7 +13,7 @@ from functools import lru_cache
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
 from ringleader.errors import BadRequest
-from ringleader.language.recursion import deeper_than, endless, listed
+from ringleader.language.recursion import children, deeper_than, endless, listed
 from ringleader.values import Json, Tool
 
 # The grammar engine's JSON reader stops at 128 levels; each level of a schema costs two or three.
@@ -28,6 +28,8 @@ VERDICTS_MAX = 256  # agents send the same tools with every turn
 # Free whitespace lets a weak model loop for ever, so JSON is written with none to choose.
 WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 NO_ARGUMENTS: Mapping[str, Json] = {"type": "object", "properties": {}}
+# The engine holds the numbers of a schema as doubles: it would write another integer than a larger one.
+EXACT_MAX = 2**53
 COMPOSITION = ("allOf", "anyOf", "oneOf", "$ref")
 RANGES = (
     ("minimum", "maximum"),
@@ -139,9 +141,23 @@ def _close(node: Json, closable: bool, shared: set[str]) -> Json:
         elif key in {"anyOf", "oneOf", "allOf", "prefixItems"} and isinstance(value, list):
             inner = key == "prefixItems" or (branches and key != "allOf")
             copy[key] = [_close(child, inner, shared) for child in value]
+    for key, sign in (("maximum", 1), ("minimum", -1)):
+        if isinstance(node.get(key), int) and sign * node[key] > EXACT_MAX:  # a 64-bit bound: no double holds it
+            copy[key] = sign * EXACT_MAX
     if alone and "unevaluatedProperties" not in node and _declares_what_it_requires(node):
         copy.setdefault("additionalProperties", False)
     return copy
+
+
+def _is_inexact(value: Json) -> bool:
+    """Whether there is an integer anywhere in `value` that a double does not hold for certain."""
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, int) and abs(node) > EXACT_MAX:
+            return True
+        waiting.extend(children(node))
+    return False
 
 
 def _declares_what_it_requires(node: Mapping[str, Json]) -> bool:
@@ -163,9 +179,13 @@ def _is_composed(node: Mapping[str, Json]) -> bool:
 
 
 def _refuse_contradiction(node: Mapping[str, Json]) -> None:
-    """What can never be met; the engine itself notices it only where the property is required."""
+    """What can never be met, or not by this engine, which itself notices it late or never."""
     if node.get("enum") == []:
         raise ValueError("it has an empty enum, which no value can meet.")
+    least, most = node.get("minimum"), node.get("maximum")
+    bounds = [bound for bound, sign in ((least, 1), (most, -1)) if isinstance(bound, int) and sign * bound > 0]
+    if _is_inexact([node.get("const"), node.get("enum"), bounds]):
+        raise ValueError("it names an integer beyond 2**53, which the grammar engine does not hold exactly.")
     for low, high in RANGES:
         least, most = node.get(low), node.get(high)
         if isinstance(least, int | float) and isinstance(most, int | float) and least > most:

@@ -183,9 +183,18 @@ def test_no_model_loops_in_whitespace_or_digits(likes: str) -> None:
 
 def test_declared_bounds_of_integers_stay_as_they_are() -> None:
     assert accepts(rule({"type": "integer", "minimum": 0}), "9" * 30)
-    assert accepts(rule({"type": "integer", "enum": [10**18 + 7]}), str(10**18 + 7))
     assert accepts(rule({"enum": [{"type": "integer"}]}), '{"type": "integer"}')
     assert not accepts(rule({"type": "integer"}), "1" * 19)
+
+
+def test_integers_that_the_engine_does_not_hold_are_refused_or_bounded() -> None:
+    for large in ({"enum": [2**53 + 1]}, {"const": {"a": [-(10**18) - 7]}}, {"minimum": 2**60}, {"maximum": -(2**60)}):
+        assert "2**53" in str(refusal({"type": "object", "properties": {"n": large}}, strict=False))
+    made = rule({"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1})
+    assert accepts(made, str(2**53))
+    assert accepts(made, str(-(2**53)))
+    assert not accepts(made, str(2**53 + 1))
+    assert accepts(rule({"const": 2**53}), str(2**53))
 
 
 def test_random_answers_are_valid() -> None:
