@@ -23,6 +23,7 @@ from ringleader.shard.frames import frame
 from ringleader.tokenizer import Tokenizer, load_tokenizer
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.v1 import ring_pb2_grpc as rpc
+from ringleader.values import RequestId
 from tests.ring.real_ring import RealRing, ended, greedy, until
 from tests.ring.tiny_models import make_tiny_model
 
@@ -136,7 +137,7 @@ async def test_requests_in_flight_together_take_turns_and_each_gets_its_own_answ
         assert len(set(all_live[at : at + 2 * len(sent)])) == len(sent), "a request waited while others had two turns"
 
 
-def _last(log: list[str], name: str) -> int:
+def _last(log: list[RequestId], name: RequestId) -> int:
     return len(log) - 1 - log[::-1].index(name)
 
 

@@ -14,6 +14,25 @@ EOS = 0
 
 Config = dict[str, Any]
 
+COMMON: Config = {
+    "hidden_size": 64,
+    "num_hidden_layers": LAYERS,
+    "intermediate_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "vocab_size": VOCABULARY,
+    "rms_norm_eps": 1e-5,
+    "layer_norm_eps": 1e-5,
+    "layer_norm_epsilon": 1e-5,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 4096,
+    "tie_word_embeddings": False,
+    "attention_bias": False,
+    "mlp_bias": False,
+    "eos_token_id": EOS,
+}
+
 _SLIDING_AND_FULL = ["sliding_attention", "sliding_attention", "full_attention"] * (LAYERS // 3)
 _NO_ROPE_SCALING: Config = {"rope_scaling": None}
 _EXPERTS: Config = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
@@ -97,31 +116,34 @@ _LFM2: Config = {
     "full_attn_idxs": [2, 5],
 }
 
-COMMON: Config = {
-    "hidden_size": 64,
-    "num_hidden_layers": LAYERS,
-    "intermediate_size": 64,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "vocab_size": VOCABULARY,
-    "rms_norm_eps": 1e-5,
-    "layer_norm_eps": 1e-5,
-    "layer_norm_epsilon": 1e-5,
-    "rope_theta": 10000.0,
-    "max_position_embeddings": 4096,
-    "tie_word_embeddings": False,
-    "attention_bias": False,
-    "mlp_bias": False,
-    "eos_token_id": EOS,
+_SPARSE: Config = {**_LATENT, **_ROUTED, "index_head_dim": 32, "index_n_heads": 4, "index_topk": 8}
+_THETA: Config = {"rope_parameters": {"rope_theta": 10000.0}}
+_MISTRAL_ROPE: Config = {
+    "rope_parameters": {
+        "type": "yarn",
+        "rope_theta": 10000.0,
+        "factor": 2.0,
+        "original_max_position_embeddings": 2048,
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+        "mscale": 1.0,
+        "mscale_all_dim": 1.0,
+        "llama_4_scaling_beta": 0.1,
+    }
 }
+
+
+def _text(family: str, **fields: Any) -> Config:
+    """A config whose language model is nested."""
+    return {"text_config": {**COMMON, **fields, "model_type": family}}
+
 
 FAMILIES: dict[str, Config] = {
     "llama": {"tie_word_embeddings": True},
     "qwen2": {},
     "qwen3": {},
     "qwen3_moe": {**_QWEN_EXPERTS},
-    "qwen3_5": {"text_config": {**COMMON, **_DELTA_NET, "model_type": "qwen3_5_text"}},
+    "qwen3_5": _text("qwen3_5_text", **_DELTA_NET),
     "gemma2": {},
     "gemma3_text": {"sliding_window": WINDOW, "sliding_window_pattern": 3, "query_pre_attn_scalar": 16},
     "gpt_oss": {
@@ -184,7 +206,7 @@ FAMILIES: dict[str, Config] = {
             "original_max_position_embeddings": 4096,
         },
     },
-    "deepseek_v32": {**_LATENT, **_ROUTED, "index_head_dim": 32, "index_n_heads": 4, "index_topk": 8},
+    "deepseek_v32": _SPARSE,
     "dots1": {**_ROUTED, "head_dim": 16},
     "ernie4_5": {"use_bias": False},
     "ernie4_5_moe": {
@@ -203,15 +225,7 @@ FAMILIES: dict[str, Config] = {
         "is_moe_layer": [False] + [True] * (LAYERS - 1),
     },
     "gemma": {},
-    "gemma3": {
-        "text_config": {
-            **COMMON,
-            "model_type": "gemma3_text",
-            "sliding_window": WINDOW,
-            "sliding_window_pattern": 3,
-            "query_pre_attn_scalar": 16,
-        }
-    },
+    "gemma3": _text("gemma3_text", sliding_window=WINDOW, sliding_window_pattern=3, query_pre_attn_scalar=16),
     "glm": {},
     "glm4": {"partial_rotary_factor": 0.5},
     "glm4_moe_lite": {**_LATENT, **_ROUTED},
@@ -310,14 +324,14 @@ FAMILIES: dict[str, Config] = {
         "shared_intermediate_size": 32,
         "rotary_dim": 8,
     },
-    "mistral3": {"text_config": {**COMMON, "model_type": "llama"}},
+    "mistral3": _text("llama"),
     "nemotron": {"hidden_act": "relu2", "norm_eps": 1e-5},
     "olmo2": {},
     "olmo3": {"sliding_window": WINDOW, "layer_types": _SLIDING_AND_FULL},
     "olmoe": {"num_experts": 4, "num_experts_per_tok": 2},
     "phimoe": {"num_local_experts": 4, "num_experts_per_tok": 2},
     "qwen2_moe": {**_QWEN_EXPERTS},
-    "qwen3_5_moe": {"text_config": {**COMMON, **_DELTA_NET, **_QWEN_EXPERTS, "model_type": "qwen3_5_moe_text"}},
+    "qwen3_5_moe": _text("qwen3_5_moe_text", **_DELTA_NET, **_QWEN_EXPERTS),
     "qwen3_next": {**_DELTA_NET, **_QWEN_EXPERTS},
     "seed_oss": {},
     "smollm3": {"no_rope_layer_interval": 3},
@@ -336,6 +350,110 @@ FAMILIES: dict[str, Config] = {
     },
     "telechat3": {},
     "youtu_llm": {**_LATENT},
+    # ---- of these, the part that reads and writes text
+    "kimi_k25": _text("deepseek_v3", **_LATENT, **_ROUTED),
+    "kimi_vl": _text("deepseek_v3", **_LATENT, **_ROUTED),
+    "lfm2-vl": _text("lfm2", **_LFM2),
+    "llama4": _text(
+        "llama4_text",
+        attention_chunk_size=8,
+        interleave_moe_layer_step=2,
+        intermediate_size_mlp=64,
+        num_experts_per_tok=1,
+        num_local_experts=4,
+        use_qk_norm=True,
+        rope_scaling=None,
+        attn_temperature_tuning=4,
+    ),
+    "pixtral": _text("llama"),
+    "qwen2_vl": _text("qwen2"),
+    "qwen2_5_vl": _text("qwen2"),
+    "qwen3_vl": _text("qwen3_vl_text"),
+    "qwen3_vl_moe": _text("qwen3_vl_moe_text", **_QWEN_EXPERTS),
+    # ---- and more
+    "bailing_moe_linear": {
+        **_EXPERTS,
+        "num_key_value_heads": 4,
+        "num_shared_experts": 1,
+        "norm_topk_prob": True,
+        "first_k_dense_replace": 1,
+        "layer_group_size": 3,
+        "group_norm_size": 1,
+    },
+    "dbrx": {
+        "d_model": 64,
+        "n_layers": LAYERS,
+        "n_heads": 4,
+        "ffn_config": {"ffn_hidden_size": 64, "moe_num_experts": 4, "moe_top_k": 2},
+        "attn_config": {"kv_n_heads": 2, "clip_qkv": 8, "rope_theta": 10000.0},
+    },
+    "falcon_h1": {
+        "mamba_d_conv": 4,
+        "mamba_d_head": 16,
+        "mamba_d_ssm": 64,
+        "mamba_d_state": 16,
+        "mamba_expand": 2,
+        "mamba_n_groups": 1,
+        "mamba_n_heads": 4,
+        "mamba_proj_bias": False,
+        "mamba_conv_bias": True,
+        "mamba_rms_norm": False,
+        "mamba_norm_before_gate": True,
+        "projectors_bias": False,
+        "ssm_multipliers": [1.0] * 5,
+        "mlp_multipliers": [1.0, 1.0],
+        **dict.fromkeys(
+            (
+                "embedding_multiplier",
+                "lm_head_multiplier",
+                "key_multiplier",
+                "attention_in_multiplier",
+                "attention_out_multiplier",
+                "ssm_in_multiplier",
+                "ssm_out_multiplier",
+            ),
+            1.0,
+        ),
+    },
+    "glm_moe_dsa": {**_SPARSE, "topk_method": "noaux_tc", "scoring_func": "sigmoid", "moe_layer_freq": 1, **_THETA},
+    "gpt2": {"n_embd": 64, "n_layer": LAYERS, "n_head": 4, "n_positions": 512, "n_ctx": 512},
+    "jamba": {
+        "attn_layer_offset": 1,
+        "attn_layer_period": 3,
+        "expert_layer_offset": 1,
+        "expert_layer_period": 2,
+        "mamba_d_conv": 4,
+        "mamba_d_state": 16,
+        "mamba_expand": 2,
+        "mamba_dt_rank": 4,
+        "mamba_proj_bias": False,
+        "mamba_conv_bias": True,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+    },
+    "mamba": {
+        "state_size": 16,
+        "conv_kernel": 4,
+        "use_bias": False,
+        "use_conv_bias": True,
+        "time_step_rank": 4,
+        "intermediate_size": 128,
+    },
+    "mellum": {
+        **_EXPERTS,
+        "norm_topk_prob": True,
+        "sliding_window": WINDOW,
+        "layer_types": _SLIDING_AND_FULL,
+        "rope_parameters": {kind: {"rope_type": "default", "rope_theta": 10000.0} for kind in _SLIDING_AND_FULL},
+    },
+    "ministral3": _MISTRAL_ROPE,
+    "mistral4": {**_LATENT, **_ROUTED, **_MISTRAL_ROPE},
+    "nanbeige": {},
+    "nanochat": {"n_embd": 64, "n_layer": LAYERS, "n_head": 4},
+    "phi": {"partial_rotary_factor": 0.5, "num_key_value_heads": 4},
+    "plamo": {"n_shared_head": 2},
+    "qwen": {"kv_channels": 16, "no_bias": True},
+    "solar_open": {**_ROUTED, **_NO_ROPE_SCALING, "use_qk_norm": False, "partial_rotary_factor": 1.0},
 }
 for _alias, _family in (
     ("iquestcoder", "llama"),
