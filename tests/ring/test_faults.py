@@ -205,7 +205,9 @@ async def test_a_killed_master_is_noticed_by_clients_shards_and_followers_and_ca
     await heal(session, two)
 
 
-async def test_sigint_ends_a_follower_in_order(two: Cluster, session: aiohttp.ClientSession) -> None:
+async def test_sigint_ends_a_follower_in_order_and_layers_placed_by_hand_do_not_hold_up_the_next_request(
+    two: Cluster, session: aiohttp.ClientSession
+) -> None:
     await ready(two)
     follower = two.nodes["b"]
     shards = follower.shards()
@@ -216,6 +218,8 @@ async def test_sigint_ends_a_follower_in_order(two: Cluster, session: aiohttp.Cl
     await lose(session, two, interrupt, TOLD_WITHIN_S)
     assert await asyncio.to_thread(follower.ended, NODE_ENDS_S) == 0
     wait_gone(shards, 0.5)
+    await heal(session, two)
+    assert {stage["name"] for stage in two.stages()} == {"a"}
 
 
 # ---------------------------------------------------------------- models that cannot be loaded
