@@ -23,7 +23,7 @@ def walk(
     chance = numpy.random.default_rng(seed)
     matcher = LLMatcher(tokenizer.grammar_view, grammar, log_level=0)
     assert matcher.consume_tokens(list(opening))
-    favourites = [tokenizer.encode(text) for text in endings]
+    favourites = [tokenizer.encode(text) for text in ('"', *endings)]
     answer: list[int] = []
     while len(answer) < WALK_MAX:
         allowed = numpy.flatnonzero(

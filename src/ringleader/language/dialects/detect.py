@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ringleader.errors import ModelUnsupported
 from ringleader.language.dialects.dialect import Dialect
 from ringleader.language.dialects.json_tags import json_tags
+from ringleader.language.dialects.qwen_xml import qwen_xml
 from ringleader.tokenizer import Tokenizer
 
 
@@ -54,7 +55,10 @@ def vocabulary_has(*tokens: str) -> Callable[[Tokenizer], str]:
 
 
 # The first entry with evidence counts, so a form that contains another's marks stands before it.
-TABLE: tuple[Entry, ...] = (Entry("json_tags", json_tags, template_has("<tool_call>")),)
+TABLE: tuple[Entry, ...] = (
+    Entry("qwen_xml", qwen_xml, template_has("<function=", "<parameter=")),
+    Entry("json_tags", json_tags, template_has("<tool_call>")),
+)
 
 
 def detect(tokenizer: Tokenizer, override: str | None = None) -> Detected:

@@ -1,4 +1,4 @@
-"""Incremental readers of calls written as JSON: one object with a name and arguments, blocks of them, or arguments alone.
+"""Incremental readers of calls written as JSON: one call object, blocks of them, or arguments alone.
 
 They know strings, escapes and depth, so that braces and markers inside strings stay what they are. Lenient in
 what constrained models never write: any key order, free whitespace, other keys, no arguments at all.

@@ -1,0 +1,204 @@
+"""Calls with one piece of markup for each parameter: their grammar and their reader, for any family's spelling."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ringleader.language.dialects.dialect import Arguments, CallEvent, CallRule, Ended, Marker, Started, State
+from ringleader.language.dialects.markup import Awaited
+from ringleader.language.dialects.typed_schema import resolved, shapes, types
+from ringleader.language.dialects.typed_values import ValueReader, value_rules
+from ringleader.values import Json
+
+
+@dataclass(frozen=True, slots=True)
+class TypedForm:
+    """`call_begin` NAME `name_end` (`key_begin` KEY `key_end` VALUE `value_end`)* `call_end`, as the family writes it.
+
+    A newline at a marker's edge is written by the grammar; the reader takes any whitespace there, but inside a
+    value only a newline at the end of `key_end`, and all of `value_end`. `key_end_json` is for families that mark
+    what is not raw text. `close` ends the block. With an empty `call_begin` the name comes at once, and with an
+    empty `name_end` it ends with its line or where a key begins; `call_end` may be `close` itself.
+    """
+
+    call_begin: Marker
+    name_end: Marker
+    key_begin: Marker
+    key_end: Marker
+    value_end: Marker
+    call_end: Marker
+    close: Marker
+    key_end_json: Marker | None = None
+
+    def rules(self, rule: str, calls: Sequence[CallRule], *, begun: bool = False) -> str:
+        """Lark: `rule` is one call, from `call_begin` (or, `begun`, from after it) to `call_end`."""
+        lines: list[str] = []
+        names: list[str] = []
+        for n, call in enumerate(calls):
+            for k, shape in enumerate(shapes(call.schema)):
+                names.append(name := f"{rule}_{n}_{k}")
+                values = [f"{name}_{i}{'' if needed else '?'}" for i, (_, _, needed) in enumerate(shape.parameters)]
+                begin = "" if begun else self.call_begin.lark
+                head = f"{begin} {json.dumps(call.name)} {self.name_end.lark}"
+                lines.append(f"{name}: {head} {' '.join(values)} {self.call_end.lark}")
+                for i, (key, schema, _) in enumerate(shape.parameters):
+                    lines += self._parameter(f"{name}_{i}", key, schema, call)
+        return "\n".join([f"{rule}: {' | '.join(names)}", *lines])
+
+    def _parameter(self, rule: str, key: str, schema: Json, call: CallRule) -> list[str]:
+        head = f"{self.key_begin.lark} {json.dumps(key)}"
+        values = value_rules(f"{rule}_value", schema, call.schema, self.value_end, lenient=call.lenient)
+        if self.key_end_json is None:
+            return [f"{rule}: {head} {self.key_end.lark} {rule}_value", *values]
+        ways = values[0].split(": ", 1)[1].split(" | ")
+        ends = [self.key_end_json if way.startswith(f"{rule}_value_json") else self.key_end for way in ways]
+        heads = [f"{head} {end.lark} {way}" for end, way in zip(ends, ways, strict=True)]
+        return [f"{rule}: {' | '.join(heads)}", *values[1:]]
+
+
+class TypedReader:
+    """A `BlockReader` of a `TypedForm`.
+
+    between -call_begin-> name -name_end-> members -key_begin-> key -key_end-> value -value_end-> members
+    between -close-> done              members -call_end-> between
+    """
+
+    def __init__(self, form: TypedForm, schemas: Mapping[str, Json]) -> None:
+        self.state: State = "open"
+        self._form = form
+        self._schemas = schemas
+        self._place = "between" if form.call_begin.text else "name"
+        self._held = ""  # of a name, a key, or the end of a value that may be its terminator
+        self._name = ""
+        self._keys = 0
+        self._value = ValueReader(None, {})
+        self._newline = False  # a newline after the key's markup is still to be dropped
+        self._awaited = self._between()
+
+    def push(self, char: str) -> list[CallEvent]:
+        if self.state != "open":
+            return []
+        if self._place == "value":
+            return self._read_value(char)
+        if self._place in {"name", "key"}:
+            return self._read_name(char)
+        found = self._awaited.push(char)
+        if self._awaited.broken:
+            self.state = "broken"
+        return [] if found is None else self._found(found)
+
+    def meet(self, marker: Marker) -> list[CallEvent]:
+        if self._place == "value":
+            if marker.token in self._form.value_end.pieces:
+                lead = self._form.value_end.lead or ""
+                return self._end_value(self._held.removesuffix(lead), _after_token(self._form.value_end))
+            self.state = "broken"
+            return []
+        events: list[CallEvent] = []
+        for char in marker.text:
+            events += self.push(char)
+        return events
+
+    def _between(self) -> Awaited:
+        return Awaited([self._form.call_begin.text.strip(), self._form.close.text.strip()])
+
+    def _members(self) -> Awaited:
+        return Awaited([self._form.key_begin.text.strip(), self._form.call_end.text.strip()])
+
+    def _found(self, text: str) -> list[CallEvent]:
+        form = self._form
+        if self._place == "value end":
+            self._place, self._awaited = "members", self._members()
+        elif self._place == "between" and text == form.close.text.strip():
+            self.state = "done"
+        elif self._place == "between":
+            self._place, self._held = "name", ""
+        elif text == form.key_begin.text.strip():
+            self._place, self._held = "key", ""
+        else:
+            self._place, self._awaited = "between", self._between()
+            self.state = "done" if form.call_end == form.close else "open"
+            return [Arguments("}" if self._keys else "{}"), Ended()]
+        return []
+
+    def _read_name(self, char: str) -> list[CallEvent]:
+        self._held += char
+        return self._read_key() if self._place == "key" else self._read_tool()
+
+    def _read_tool(self) -> list[CallEvent]:
+        form = self._form
+        end = form.name_end.text.strip()
+        ends = [end] if end else ["\n", form.key_begin.text.strip(), form.call_end.text.strip()]
+        found = next((text for text in ends if self._held.endswith(text)), None)
+        name = self._held.removesuffix(found or "").strip()
+        if found is None or not name:
+            return []
+        self._name, self._place, self._keys, self._awaited = name, "members", 0, self._members()
+        return [Started(name), *(self._found(found) if found not in (end, "\n") else [])]
+
+    def _read_key(self) -> list[CallEvent]:
+        form = self._form
+        for end in (form.key_end, form.key_end_json):
+            if end is not None and self._held.endswith(end.text.rstrip()):
+                kind = None if form.key_end_json is None else "string" if end is form.key_end else "json"
+                return self._begin_value(self._held.removesuffix(end.text.rstrip()).strip(), kind)
+        return []
+
+    def _begin_value(self, key: str, kind: str | None) -> list[CallEvent]:
+        root = self._schemas.get(self._name) or {}
+        self._value = ValueReader(_property(root, key), root, kind)
+        self._place, self._held, self._newline = "value", "", self._form.key_end.text.endswith("\n")
+        self._keys += 1
+        opening = "{" if self._keys == 1 else ", "
+        return [Arguments(f"{opening}{json.dumps(key, ensure_ascii=False)}: ")]
+
+    def _read_value(self, char: str) -> list[CallEvent]:
+        end = self._form.value_end
+        if self._newline:
+            self._newline = False
+            if char == "\n":
+                self._held = ""
+                return []
+        self._held += char
+        if end.lead is None and self._held.endswith(end.text):
+            return self._end_value(self._held.removesuffix(end.text))
+        keep = _begun(self._held, end.text if end.lead is None else end.lead)
+        piece = self._value.push(self._held[: len(self._held) - keep])
+        self._held = self._held[len(self._held) - keep :]
+        return [Arguments(piece)] if piece else []
+
+    def _end_value(self, rest: str, tail: str = "") -> list[CallEvent]:
+        """The value is whole but for `rest`. `tail` is what is still to come of the markup that ends it."""
+        piece = self._value.push(rest) if rest else ""
+        last = self._value.end()
+        self._place, self._awaited, self._held = "members", self._members(), ""
+        if tail:
+            self._place, self._awaited = "value end", Awaited([tail])
+        if last is None:
+            self.state = "broken"
+            return []
+        return [Arguments(piece + last)] if piece + last else []
+
+
+def _after_token(end: Marker) -> str:
+    """The text of `end` that follows its first special token, without the whitespace around it."""
+    first = next(n for n, piece in enumerate(end.pieces) if isinstance(piece, int))
+    return "".join(piece for piece in end.pieces[first + 1 :] if isinstance(piece, str)).strip()
+
+
+def _begun(text: str, awaited: str) -> int:
+    """How much of the end of `text` may be the begin of `awaited`, the whole of it included."""
+    return next((n for n in range(min(len(awaited), len(text)), 0, -1) if text.endswith(awaited[:n])), 0)
+
+
+def _property(root: Json, key: str) -> Json:
+    """The schema of a parameter, or None where the tool declares none of that name."""
+    for shape in shapes(root):
+        for name, schema, _ in shape.parameters:
+            if name == key:
+                return schema
+    extra = resolved(root, root)
+    more = extra.get("additionalProperties") if isinstance(extra, Mapping) else None
+    return more if isinstance(more, Mapping) and types(more, root) else None

@@ -1,0 +1,107 @@
+"""The dialects under the shared suite: for each a vocabulary, a template, and calls written in its own form.
+
+A family is added by one entry in `FAMILIES`; `test_families.py` puts all of them through the same cases.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ringleader.language.prompt import Voice, voice
+from ringleader.tokenizer import Tokenizer
+from tests.unit.language.vocabulary import CHATML, MENTIONS_THINKING, tokenizer_with
+
+Call = tuple[str, dict[str, Any]]
+TAGS = ("<tool_call>", "</tool_call>")
+THINK = ("<think>", "</think>")
+
+
+@dataclass(frozen=True)
+class Family:
+    """`write` is the text of calls in the family's own form, special tokens as their text, without any end token.
+
+    `template` must make `dialect` the detected one. `thought` is reasoning as the family writes it before its
+    answer ("" for none), `said` its way to write plain text, `separate_text` text and then calls in one answer.
+    `markup` are texts that must stay text inside values; `many` says whether one answer may hold several calls.
+    `endings` help a random walk out of what has no end of its own.
+    """
+
+    label: str
+    dialect: str
+    write: Callable[[Sequence[Call]], str]
+    special: tuple[str, ...] = ()
+    template: str = CHATML
+    ends: tuple[str, ...] = ("<|im_end|>",)
+    thought: Callable[[str], str] | None = None
+    said: Callable[[str], str] = field(default=lambda text: text)
+    joined: Callable[[str, str], str] = field(default=lambda text, calls: f"{text}\n{calls}")
+    markup: tuple[str, ...] = ()
+    many: bool = True
+    endings: tuple[str, ...] = ("</think>",)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return tokenizer_with(self.special, self.template, self.ends)
+
+    @cached_property
+    def voice(self) -> Voice:
+        return voice(self.tokenizer, 8192)
+
+
+def written(arguments: object) -> str:
+    return json.dumps(arguments, ensure_ascii=False)
+
+
+def thought_in_tags(text: str) -> str:
+    return f"<think>\n{text}\n</think>\n\n"
+
+
+def _json_tags(calls: Sequence[Call]) -> str:
+    return "\n".join(
+        f'<tool_call>\n{{"name": "{name}", "arguments": {written(values)}}}\n</tool_call>' for name, values in calls
+    )
+
+
+def _qwen_xml(calls: Sequence[Call]) -> str:
+    blocks = []
+    for name, values in calls:
+        lines = [f"<parameter={key}>\n{_raw(value)}\n</parameter>\n" for key, value in values.items()]
+        blocks.append(f"<tool_call>\n<function={name}>\n{''.join(lines)}</function>\n</tool_call>")
+    return "\n".join(blocks)
+
+
+def _raw(value: object) -> str:
+    return value if isinstance(value, str) else written(value)
+
+
+QWEN_XML = CHATML + "{# <function=example_function_name> <parameter=example> #}"
+
+FAMILIES = [
+    Family("json_tags", "json_tags", _json_tags, TAGS, CHATML + "{# <tool_call> #}", markup=(*TAGS, '{"name": "now"}')),
+    Family("json_tags, thinking", "json_tags", _json_tags, (*TAGS, *THINK), MENTIONS_THINKING, thought=thought_in_tags),
+    Family("json_tags, plain text", "json_tags", _json_tags, (), CHATML, markup=TAGS),
+    Family("json_tags, plain text, thinking", "json_tags", _json_tags, (), MENTIONS_THINKING, thought=thought_in_tags),
+    Family(
+        "qwen_xml",
+        "qwen_xml",
+        _qwen_xml,
+        TAGS,
+        QWEN_XML,
+        markup=(*TAGS, "</parameter> here\nand </function> too", "<parameter=a>", "<function=now>"),
+        endings=("\n</parameter>\n",),
+    ),
+    Family(
+        "qwen_xml, plain text, thinking",
+        "qwen_xml",
+        _qwen_xml,
+        (),
+        QWEN_XML + "{# </think> #}",
+        thought=thought_in_tags,
+        markup=(*TAGS, "</parameter>"),
+        endings=("\n</parameter>\n", "</think>"),
+    ),
+]
