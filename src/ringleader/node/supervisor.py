@@ -28,6 +28,9 @@ STOP_DEADLINE_S = 3.0  # between SIGTERM, at which a shard that is well ends at 
 LAST_LINES = 5  # of a dead shard's log that go into the reason
 SHARD_PROGRAM = (sys.executable, "-m", "ringleader", "shard")
 LINE_BYTES_MAX = 1 << 20  # of a shard's output; a longer line is dropped
+# OpenBLAS's threads spin for 2^26 cycles after a product: while one shard of a machine computes, its neighbour's
+# idle threads take its cores. 2^16 (25 us) bridges the gaps inside a pass and not those between passes.
+OPENBLAS_SPIN_LOG2_CYCLES = "16"
 
 log = logging.getLogger("ringleader.node")
 
@@ -163,6 +166,7 @@ def shard_environment() -> dict[str, str]:
     environment.setdefault("TRANSFORMERS_VERBOSITY", "error")
     if sys.platform == "linux":
         environment.setdefault("MLX_DISABLE_COMPILE", "1")  # MLX on CPU compiles with a C++ compiler, for seconds
+        environment.setdefault("OPENBLAS_THREAD_TIMEOUT", OPENBLAS_SPIN_LOG2_CYCLES)
         if (library := ctypes.util.find_library("openblas")) is not None:
             preloaded = environment.get("LD_PRELOAD", "")
             if "openblas" not in preloaded:

@@ -185,3 +185,11 @@ def test_openblas_is_preloaded_once_where_it_is_installed(monkeypatch: pytest.Mo
     monkeypatch.setattr(room.ctypes.util, "find_library", lambda name: None)
     monkeypatch.delenv("LD_PRELOAD")
     assert "LD_PRELOAD" not in shard_environment()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux preloads OpenBLAS")
+def test_idle_threads_of_one_shard_do_not_spin_while_its_neighbour_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
+    assert int(shard_environment()["OPENBLAS_THREAD_TIMEOUT"]) <= 20
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "26")
+    assert shard_environment()["OPENBLAS_THREAD_TIMEOUT"] == "26"
