@@ -21,7 +21,7 @@ from ringleader.values import LayerRange, PlanHash, RequestId, Sampling, SlotSpe
 from ringleader.wire import PROTOCOL_VERSION
 
 START_DEADLINE_S = 90.0
-ANSWER_DEADLINE_S = 180.0
+ANSWER_DEADLINE_S = 400.0
 
 
 def greedy(prompt: tuple[int, ...], max_tokens: int) -> SlotSpec:

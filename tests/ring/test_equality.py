@@ -109,6 +109,7 @@ async def test_a_ring_may_have_one_shard_or_eight(sizes: tuple[int, ...], tmp_pa
         assert [reply.stop_layer - reply.first_layer for reply in await ring.hellos()] == list(sizes)
 
 
+@pytest.mark.timeout(900)  # attention over thousands of tokens is slow on a CPU: a minute alone, several on a busy one
 async def test_a_prompt_of_four_thousand_tokens_crosses_the_ring_in_chunks(
     halves: RealRing, whole: Whole, tokenizer: Tokenizer
 ) -> None:
