@@ -165,7 +165,7 @@ class StreamParser:
         thinking = self._dialect.thinking
         opens = next((opens for opens in self._opens if opens.marker is marker), None)
         if self._frames is not None and marker in self._frames.markers:
-            self._turn_to(self._frames.meet(marker))
+            self._turn_to(self._frames.meet(marker), marker)
         elif self._mode is Mode.BLOCK:
             self._meet_in_block(marker, opens)
         elif opens is not None:
@@ -192,10 +192,11 @@ class StreamParser:
             self._held += char
             self._frames.push(char)
 
-    def _turn_to(self, part: Part) -> None:
+    def _turn_to(self, part: Part, marker: Marker) -> None:
         """A frame ends what came before it and begins a part of another kind."""
         self._framed = True
-        if self._mode is Mode.BLOCK:
+        if self._mode is Mode.BLOCK and self._reader is not None:
+            self._heard(self._reader.meet(marker))
             self._leave_block()
         elif self._mode is Mode.REASONING:
             self._emit("reasoning", self._held.rstrip())

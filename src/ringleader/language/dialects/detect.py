@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from ringleader.errors import ModelUnsupported
 from ringleader.language.dialects.dialect import Dialect
+from ringleader.language.dialects.harmony import harmony
 from ringleader.language.dialects.json_tags import json_tags
+from ringleader.language.dialects.mistral import mistral
 from ringleader.language.dialects.qwen_xml import qwen_xml
 from ringleader.tokenizer import Tokenizer
 
@@ -56,6 +58,9 @@ def vocabulary_has(*tokens: str) -> Callable[[Tokenizer], str]:
 
 # The first entry with evidence counts, so a form that contains another's marks stands before it.
 TABLE: tuple[Entry, ...] = (
+    Entry("harmony", harmony, vocabulary_has("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|call|>")),
+    Entry("mistral", mistral, template_has("[TOOL_CALLS]")),
+    Entry("mistral", mistral, vocabulary_has("[TOOL_CALLS]")),
     Entry("qwen_xml", qwen_xml, template_has("<function=", "<parameter=")),
     Entry("json_tags", json_tags, template_has("<tool_call>")),
 )
@@ -81,6 +86,8 @@ def detect(tokenizer: Tokenizer, override: str | None = None) -> Detected:
 
 def _found(dialect: Dialect, how: str) -> Detected:
     thinking = dialect.thinking
+    if dialect.frames({}) is not None:
+        return Detected(dialect, how, "reasoning comes in frames of its own")
     if thinking is None:
         return Detected(dialect, how, "the family frames no reasoning")
     marks = f"{thinking.open.text}...{thinking.close.text}"
