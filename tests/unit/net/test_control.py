@@ -123,7 +123,10 @@ async def test_a_master_that_ends_is_told_to_its_followers(master: Master, membe
 async def test_a_follower_s_second_connection_outlives_its_first(master: Master, member: Member) -> None:
     again = Member(master.address)
     assert await master.next() == NodeJoined(B)
+    (first, _) = [task for task in asyncio.all_tasks() if task.get_name() == "reports of b"]
     await member.leave()
+    await asyncio.wait({first}, timeout=5)
+    await asyncio.sleep(0.05)  # what would be told, would be told at once
     assert master.server.order(B.node, START)
     assert await again.next_order() == START
     assert master.told.empty(), "the node is not lost"

@@ -224,11 +224,17 @@ async def test_a_close_of_our_own_is_no_break_and_hangs_up(serve: Serve, client:
     assert client.broke.empty()
 
 
-async def test_a_head_that_reads_no_orders_breaks_the_ring_once_and_no_cancel_raises(client: Client) -> None:
-    for _ in range(room.ORDERS_MAX):
+async def test_a_head_that_reads_no_orders_breaks_the_ring_once_and_no_cancel_raises(
+    serve: Serve, client: Client
+) -> None:
+    address, server = await serve(Shard())
+    await client.ring.open((address,))
+    for _ in range(room.ORDERS_MAX + 1):  # no task runs meanwhile
         client.ring.cancel(RequestId("r"))
-    client.ring.cancel(RequestId("r"))
     assert await client.reason() == "the head does not read its orders"
     with pytest.raises(RingLost):
         client.ring.submit(RequestId("r"), (1,), SPEC)
+    (reader,) = [task for task in asyncio.all_tasks() if task.get_name().startswith("head of")]
+    await server.stop(0)
+    await asyncio.wait({reader}, timeout=5)
     assert client.broke.empty()
