@@ -110,7 +110,8 @@ async def measure_decode(
         one = await stack.enter_async_context(open_ring(directory, costs.layers, 1))
         two = await stack.enter_async_context(open_ring(directory, costs.layers, 2))
         await child.hear()
-        short, long = await _frame_bytes(two, prompt)
+        long_tokens = min(LONG_PROMPT_TOKENS, costs.context_max - FRAME_TOKENS)
+        short, long = await _frame_bytes(two, prompt, long_tokens)
         contestants = [Contestant("mlx_lm", child), Contestant("one", one), Contestant("two", two)]
         for contestant in contestants:
             await contestant.play(prompt, WARM_UP_TOKENS)
@@ -135,9 +136,9 @@ async def measure_decode(
     )
 
 
-async def _frame_bytes(ring: BenchRing, prompt: tuple[int, ...]) -> tuple[int, int]:
+async def _frame_bytes(ring: BenchRing, prompt: tuple[int, ...], long_tokens: int) -> tuple[int, int]:
     """Size of a decode step's frame after a short and after a long prompt."""
-    long = (prompt * (LONG_PROMPT_TOKENS // len(prompt) + 1))[:LONG_PROMPT_TOKENS]
+    long = (prompt * (long_tokens // len(prompt) + 1))[:long_tokens]
     sizes = [(await ring.ask(each, greedy(each, FRAME_TOKENS))).frame_bytes for each in (prompt, long)]
     return sizes[0], sizes[1]
 

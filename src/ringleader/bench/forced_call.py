@@ -17,16 +17,18 @@ from ringleader.values import ChatRequest, Message, ModelId, Sampling, SlotSpec,
 
 SHARDS = 2
 PASSES_PER_TOKEN_MAX = 0.6
+QUESTION = "What is your name?"  # no one answers that with the weather, unless made to
 WEATHER = Tool(
     name="get_weather",
-    description="Get the weather forecast of a city.",
+    description="The weather forecast of a city.",
     parameters={
         "type": "object",
         "properties": {
-            "city": {"type": "string"},
+            "city": {"type": "string", "description": "Name of the city"},
             "days": {"type": "integer", "minimum": 1, "maximum": 9},
         },
         "required": ["city", "days"],
+        "additionalProperties": False,
     },
 )
 
@@ -85,10 +87,10 @@ class Way:
 
 
 def demo_request(model: ModelId) -> ChatRequest:
-    """The call that the demo forces: a question that no one answers with the weather."""
+    """The call that `ringleader demo` forces."""
     return ChatRequest(
         model=model,
-        messages=(Message("user", "What is your name?"),),
+        messages=(Message("user", QUESTION),),
         sampling=Sampling(seed=0, temperature=0.0),
         tools=(WEATHER,),
         tool_choice={"type": "function", "function": {"name": WEATHER.name}},

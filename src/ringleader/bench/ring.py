@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ringleader.cluster.messages import Event, ShardBecameReady, ShardDied
-from ringleader.errors import RingLost
+from ringleader.errors import ModelFault, RingLost
 from ringleader.net.ring import RingClient, Tokens
 from ringleader.node.supervisor import ShardStart, Supervisor
 from ringleader.values import LayerRange, PlanHash, RequestId, SlotSpec
@@ -39,8 +39,13 @@ class Run:
 
     @property
     def token_s(self) -> float:
-        """Seconds a token once the first has come: the prompt is not in it. Needs two tokens."""
+        """Seconds a token once the first has come: the prompt is not in it.
+
+        Raises ModelFault when no second one came.
+        """
         later = sum(count for _, count in self.arrivals[1:])
+        if not later:
+            raise ModelFault("the model ended its answer after one token; its speed cannot be told")
         return (self.arrivals[-1][0] - self.arrivals[0][0]) / later
 
 
