@@ -141,9 +141,9 @@ class TypedReader:
     def _read_key(self) -> list[CallEvent]:
         form = self._form
         for end in (form.key_end, form.key_end_json):
-            if end is not None and self._held.endswith(end.text.rstrip()):
+            if end is not None and _squeezed(self._held).endswith(_squeezed(end.text)):
                 kind = None if form.key_end_json is None else "string" if end is form.key_end else "json"
-                return self._begin_value(self._held.removesuffix(end.text.rstrip()).strip(), kind)
+                return self._begin_value(self._held.split(end.text.split()[0], 1)[0].strip(), kind)
         return []
 
     def _begin_value(self, key: str, kind: str | None) -> list[CallEvent]:
@@ -180,6 +180,10 @@ class TypedReader:
             self.state = "broken"
             return []
         return [Arguments(piece + last)] if piece + last else []
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())
 
 
 def _after_token(end: Marker) -> str:

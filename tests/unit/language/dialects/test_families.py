@@ -1,4 +1,4 @@
-"""One suite for all dialects: what is asked of each is the same, only its spelling differs (see `families.py`)."""
+"""One suite for all dialects: what is asked of each is the same, only its spelling differs (see `family.py`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ringleader.language.prompt import Prompt, compose, parser
 from ringleader.language.stream import StreamParser
 from ringleader.values import ChatRequest, Delta, FinishReason, Json, Tool
 from tests.unit.language.builders import NOTE, NOW, Collected, collect, request
-from tests.unit.language.dialects.families import FAMILIES, Call, Family
+from tests.unit.language.dialects.family import Call, Family, all_families
 from tests.unit.language.walking import walk
 
 UPDATE = Tool(
@@ -143,7 +143,7 @@ def accepts(family: Family, prompt: Prompt, ids: Sequence[int], *, whole: bool =
     return matcher.try_consume_tokens(list(ids)) == len(ids) and (matcher.is_accepting() or not whole)
 
 
-@pytest.fixture(params=FAMILIES, ids=lambda family: family.label)
+@pytest.fixture(params=all_families(), ids=lambda family: family.label)
 def family(request: pytest.FixtureRequest) -> Family:
     found: Family = request.param
     return found
