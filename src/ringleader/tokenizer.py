@@ -12,6 +12,10 @@ from typing import Any
 
 from ringleader.errors import ModelFault, ModelUnsupported
 
+# End a model's turn after a call or an answer whatever the configuration says: no family writes them inside one,
+# and converted models often list only one of them. A model that is not stopped there calls itself.
+TURN_ENDS = ("<|return|>", "<|call|>", "<|eom_id|>", "<|eot_id|>")
+
 
 class Tokenizer:
     """Wraps a fast (Rust) tokenizer. Thread-safe for reading.
@@ -123,7 +127,8 @@ def _eos_ids(directory: Path, config: dict[str, Any], fast: Any) -> tuple[int, .
         ids.extend(found if isinstance(found, list) else [] if found is None else [found])
     if not ids:
         raise ModelFault(f"{directory} names no end-of-sequence token; set eos_token_id in its config.json")
-    return tuple(dict.fromkeys(ids))
+    added = {str(token): id_ for id_, token in fast.added_tokens_decoder.items()}
+    return tuple(dict.fromkeys([*ids, *(added[text] for text in TURN_ENDS if text in added)]))
 
 
 def _template(directory: Path, fast: Any) -> str | None:
