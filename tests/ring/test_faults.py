@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
@@ -176,9 +177,9 @@ async def test_sigterm_ends_the_master_in_order_while_it_answers(
         await anext(stream)
         node.send(signal.SIGTERM)
         assert await asyncio.to_thread(node.ended, NODE_ENDS_S) == 0
-        with pytest.raises(aiohttp.ClientError):
-            async with asyncio.timeout(TOLD_WITHIN_S):
-                _ = [event async for event in stream]
+        async with asyncio.timeout(TOLD_WITHIN_S):
+            rest = [event async for event in stream]
+        assert rest[-1]["error"]["code"] == "ring_lost", "the client is told that the node stops"
     wait_gone(shards, 0.5)
 
 
@@ -194,6 +195,8 @@ async def test_a_killed_master_is_noticed_by_clients_shards_and_followers_and_ca
     assert len(shards) == 2
     async with aclosing(events(session, two.api)) as stream:
         await anext(stream)
+        if sys.platform == "linux":  # elsewhere nothing ends a process that is stopped, until it goes on
+            master.shards()[0].suspend()
         master.process.kill()
         with pytest.raises(aiohttp.ClientError):
             async with asyncio.timeout(1):

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 
 from ringleader.cluster.messages import Event, PlanWish, RequestArrived, RequestCancelled, RequestEnded
-from ringleader.errors import BadRequest, NodeUnreachable, OurFault, RingleaderError
+from ringleader.errors import BadRequest, NodeUnreachable, OurFault, RingleaderError, RingLost
 from ringleader.language.prompt import Prompt, compose, parser
 from ringleader.language.stream import StreamParser
 from ringleader.net.ring import RingClient, Tokens
@@ -151,6 +151,11 @@ class Desk:
         """The cluster ended the request."""
         if (job := self._jobs.pop(request, None)) is not None:
             job.fail(error)
+
+    def close(self) -> None:
+        """This node stops: whoever still waits is told."""
+        for request in list(self._jobs):
+            self.fail(request, RingLost(f"request {request}: this node was told to stop"))
 
     def tokens(self, request: RequestId, tokens: Tokens) -> None:
         """The head reported. Of a request that was dropped: nothing."""

@@ -111,6 +111,7 @@ class MasterNode:
                 tasks.create_task(self._tick(), name="tick")
                 tasks.create_task(self._want_models(), name="start models")
         finally:
+            self._desk.close()
             if api is not None:
                 await api.close()
             await self._performer.close()

@@ -7,9 +7,11 @@ Standard output carries one JSON object a line for the supervisor: {"progress": 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import logging
 import os
+import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +25,7 @@ from ringleader.values import LayerRange
 
 EXIT_MODEL_FAULT = 3  # the model cannot be loaded: trying again will not help
 EXIT_ORPHANED = 4
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 log = logging.getLogger("ringleader.shard")
 
@@ -113,3 +116,5 @@ def _tie_to_parent() -> None:
         os._exit(EXIT_ORPHANED)
 
     threading.Thread(target=watch, name="leash", daemon=True).start()
+    if sys.platform == "linux":  # the kernel also ends a shard that is stopped and cannot read its leash
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -247,6 +247,14 @@ async def test_a_ring_lost_in_the_middle_ends_the_answer_after_what_was_said(sce
     assert RequestCancelled(name) not in scene.told, "the cluster ended it"
 
 
+async def test_when_the_node_stops_every_answer_ends_with_an_error(scene: Scene) -> None:
+    name, answer = await scene.running(asked())
+    scene.say(name, "The weather")
+    scene.desk.close()
+    with pytest.raises(RingLost, match="told to stop"):
+        await read(answer.deltas, [])
+
+
 async def test_an_error_of_the_tail_is_ours_and_ends_the_request(scene: Scene) -> None:
     name, answer = await scene.running(asked())
     scene.say(name, "", "error", "the grammar allows no way on")
