@@ -30,7 +30,8 @@ def is_raw(tool: Tool) -> bool:
 def as_function(tool: Tool, opens: str) -> Tool:
     """The function that stands for a custom tool, in the prompt and (unless it is raw) in the grammar.
 
-    `opens` is the text that a raw call begins with. A function stays as it is.
+    `opens` is the text that a raw call begins with ("": the family names the tool in its own way). A function
+    stays as it is.
     """
     if tool.kind == "function":
         return tool
@@ -44,7 +45,8 @@ def as_function(tool: Tool, opens: str) -> Tool:
     else:
         told.append(
             f"Takes one text, which follows this Lark grammar:\n{tool.grammar.definition}\n"
-            f"To call it, write {opens}{tool.name}, then a new line, then the text just as it is and nothing else."
+            + (f"To call it, write {opens}{tool.name}, then a new line, then" if opens else "To call it, write")
+            + " the text just as it is, and nothing after it."
         )
     parameters = {"type": "object", "properties": {INPUT: value}, "required": [INPUT], "additionalProperties": False}
     return Tool(tool.name, "\n".join(told), parameters, strict=True)

@@ -5,13 +5,16 @@ What the request's choice forbids, the grammar makes impossible; it never falls 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from llguidance import LLMatcher
 
 from ringleader.errors import BadRequest
-from ringleader.language.dialects.dialect import CallRule, Dialect, Opens, Reasoning, Thinking
+from ringleader.language.content import PARAM, ContentRule
+from ringleader.language.custom import is_raw
+from ringleader.language.dialects.dialect import CallRule, Dialect, Opens, Reasoning, Shape, Thinking, raw_rule
 from ringleader.language.dialects.lexemes import ANYTHING, containing, literal, until
 from ringleader.language.schema import Verdict, closed, grammar_text, invalid, judge
 from ringleader.language.tool_choice import ToolChoice
@@ -20,6 +23,7 @@ from ringleader.values import Tool
 
 # Between reasoning and a forced call; bounded, so that no model loops in it.
 GAP = "GAP: /[ \\n]{1,4}/"
+NEWLINE = "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +41,23 @@ def build(
     tokenizer: Tokenizer,
     *,
     reasoning: Reasoning = "possible",
+    content: ContentRule | None = None,
 ) -> Grammar | None:
-    """The grammar of a whole answer, or None for a request without tools, which nothing constrains.
+    """The grammar of a whole answer, or None for a request without tools and of free text: nothing constrains it.
 
-    `reasoning` says where the prompt leaves the model. Compiled once here, so that what the tail gets is
-    known to compile.
+    `reasoning` says where the prompt leaves the model; `content` what text must be, where there is any.
+    Compiled once here, so that what the tail gets is known to compile.
 
     Raises:
         BadRequest: a schema that cannot be enforced, of a tool that is forced or strict.
     """
-    if not tools:
+    if not tools and content is None:
         return None
     rules, warnings = _rules_of_calls(tools, choice)
-    lark = dialect.answer(rules, choice, reasoning) or _answer(dialect, rules, choice, reasoning)
-    text = str(LLMatcher.grammar_from_lark(lark))
+    raw = list({tool.name: tool for tool in tools if is_raw(tool) and tool.name in choice.permitted}.values())
+    shape = Shape(None if content is None else content.schema, tuple(tool.name for tool in raw))
+    lark = _own_answer(dialect, rules, shape, choice, reasoning) or _answer(dialect, rules, shape, choice, reasoning)
+    text = _text(lark, raw)
     matcher = LLMatcher(tokenizer.grammar_view, text, log_level=0)
     matcher.compute_bitmask()
     if matcher.is_error():
@@ -58,7 +65,16 @@ def build(
         raise BadRequest(
             f"the tools cannot be enforced together: {reason}. Send fewer or simpler tools.", param="tools"
         )
-    return Grammar(text, warnings)
+    return Grammar(text, warnings if content is None else warnings + content.warnings)
+
+
+def _text(lark: str, raw: Sequence[Tool]) -> str:
+    """What the engine takes: the answer's grammar, and beside it those that clients brought."""
+    grammars = [{"lark_grammar": lark}]
+    for n, tool in enumerate(raw):
+        assert tool.grammar is not None
+        grammars.append({"name": raw_rule(n).removeprefix("@"), "lark_grammar": tool.grammar.definition})
+    return json.dumps({"grammars": grammars})
 
 
 # ---------------------------------------------------------------- the tools
@@ -68,7 +84,7 @@ def _rules_of_calls(tools: Sequence[Tool], choice: ToolChoice) -> tuple[list[Cal
     rules: list[CallRule] = []
     warnings: list[str] = []
     for index, tool in enumerate(tools):
-        if tool.name in choice.permitted and tool.name not in {rule.name for rule in rules}:
+        if tool.name in choice.permitted and not is_raw(tool) and tool.name not in {rule.name for rule in rules}:
             rule, warning = _call_rule(tool, index, forced=choice.mode == "required")
             rules.append(rule)
             warnings += [warning] if warning else []
@@ -109,12 +125,39 @@ def _warning(param: str, verdict: Verdict) -> str | None:
 # ---------------------------------------------------------------- the answer around them
 
 
-def _answer(dialect: Dialect, rules: Sequence[CallRule], choice: ToolChoice, reasoning: Reasoning) -> str:
+def _own_answer(
+    dialect: Dialect, rules: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning
+) -> str | None:
+    own = dialect.answer(rules, choice, reasoning)
+    if own is None or shape == Shape():
+        return own
+    shaped = dialect.shaped_answer(rules, shape, choice, reasoning)
+    if shaped is None:
+        what = "A response_format" if shape.content is not None else f"The lark grammar of '{shape.raw[0]}'"
+        message = f"{what} is not served for models that speak '{dialect.name}'. Use another model."
+        raise BadRequest(message, param="tools" if shape.content is None else PARAM, code="unsupported_value")
+    return shaped
+
+
+def _answer(dialect: Dialect, rules: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning) -> str:
     lines = [dialect.grammar(rules, max(1, choice.least), choice.most)] if rules else []
+    rests = {0: "calls_rest"} if rules else {}
+    if shape.raw:
+        # A client's grammar may take any text, the closing marker's too: only the answer's end ends such a call.
+        bodies = [f"{json.dumps(f'{name}{NEWLINE}')} {raw_rule(n)}" for n, name in enumerate(shape.raw)]
+        lines += [f"raw_rest: {' | '.join(bodies)}"]
+        rests[0] = "(calls_rest | raw_rest)" if rules else "raw_rest"
+    if rules:
+        rests |= {n: f"calls_rest_{n}" for n in range(1, len(dialect.opens))}
     thinking = dialect.thinking
     if choice.mode == "required":
-        return "\n".join([*_thought(thinking, reasoning, "calls", required=True), *lines])
-    lines += _start_of_answer(dialect, choice, reasoning)
+        raw = f"{dialect.opens[0].marker.lark} raw_rest"
+        forced = f"(calls | {raw})" if rules and shape.raw else raw if shape.raw else "calls"
+        return "\n".join([*_thought(thinking, reasoning, "forced", required=True), f"forced: {forced}", *lines])
+    if shape.content is not None:
+        lines += [f"content: %json {shape.content}", *_start_of_content(dialect, choice, rests)]
+        return "\n".join([*_thought(thinking, reasoning, "answer", required=True), *lines])
+    lines += _start_of_answer(dialect, choice, reasoning, rests)
     return "\n".join([*_thought(thinking, reasoning, "answer", required=False), *lines])
 
 
@@ -134,7 +177,15 @@ def _thought(thinking: Thinking | None, reasoning: Reasoning, then: str, *, requ
     return [f"start: UNENDED | {closing} {then}", unended, *lines]
 
 
-def _start_of_answer(dialect: Dialect, choice: ToolChoice, reasoning: Reasoning) -> list[str]:
+def _start_of_content(dialect: Dialect, choice: ToolChoice, rests: Mapping[int, str]) -> list[str]:
+    """Text of a form, or calls: no other text stands beside either."""
+    ways = ["content"]
+    if choice.mode == "auto":
+        ways += [f"{dialect.opens[n].marker.lark} {rest}" for n, rest in rests.items()]
+    return [f"answer: {' | '.join(ways)}"]
+
+
+def _start_of_answer(dialect: Dialect, choice: ToolChoice, reasoning: Reasoning, rests: Mapping[int, str]) -> list[str]:
     """Free text, then perhaps calls. A marker that is plain text can only be written as the begin of a call:
     the lazy lexeme ends at its first appearance, and the other one does not contain it at all."""
     bars = {opens: f" & ~{_barred(opens)}" for opens in dialect.opens if _is_barred(opens, choice)}
@@ -142,12 +193,12 @@ def _start_of_answer(dialect: Dialect, choice: ToolChoice, reasoning: Reasoning)
     if thinking is not None and thinking.expected and reasoning == "possible" and thinking.open.lead is None:
         early = f" & ~/\\s*{literal(thinking.open.text)}{ANYTHING}/"
     ways, lines = ["TEXT"], [f"TEXT: /{ANYTHING}/{''.join(bars.values())}{early}"]
-    for n, opens in enumerate(dialect.opens if choice.mode == "auto" else ()):
-        rest = f"calls_rest_{n}" if n else "calls_rest"
+    for n, rest in rests.items() if choice.mode == "auto" else ():
+        opens = dialect.opens[n]
         if opens.marker.lead == "":
             ways.append(f"TEXT {opens.marker.lark} {rest}")
         elif opens.first:
-            lines.append(f"lead_{n}: /\\s*{literal(opens.marker.text)}/")
+            lines.append(f"lead_{n}[lazy]: /\\s*{literal(opens.marker.text)}/")
             ways.append(f"lead_{n} {rest}")
         else:
             others = "".join(bar for other, bar in bars.items() if other is not opens and not _overlaps(other, opens))

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ringleader.errors import BadRequest, ContextTooLong
+from ringleader.language.content import ContentRule, content_rule
+from ringleader.language.custom import as_function, as_functions_in, check_custom, is_raw
 from ringleader.language.dialects.detect import detect
 from ringleader.language.dialects.dialect import Dialect, Reasoning
 from ringleader.language.grammar import build
@@ -38,7 +40,8 @@ class Prompt:
     """A request as the ring sees it. `ids` ends with `opening`, the begin of a forced call (() if none).
 
     `grammar` constrains the answer from the opening's first id on: the tail's matcher consumes the opening
-    and then what is sampled. `thinking_open` says that the prompt ends inside the model's reasoning.
+    and then what is sampled. `thinking_open` says that the prompt ends inside the model's reasoning; `content`
+    what the answer's text must be.
     """
 
     ids: tuple[int, ...]
@@ -47,6 +50,7 @@ class Prompt:
     choice: ToolChoice
     warnings: tuple[str, ...]
     thinking_open: bool
+    content: ContentRule | None = None
 
 
 def voice(tokenizer: Tokenizer, context_max: int, override: str | None = None) -> Voice:
@@ -68,13 +72,18 @@ def compose(voice: Voice, request: ChatRequest, today: datetime.date | None = No
         ContextTooLong: the prompt and `max_tokens` (or one token) do not fit the context.
     """
     tokenizer = voice.tokenizer
+    check_custom(request.tools)
+    content = content_rule(request.content)
     tools = check_tools(request.tools)
     choice = normalise(request.tool_choice, tools, request.parallel_tool_calls)
+    content = None if choice.mode == "required" else content  # it speaks of text, and there will be none
     check_history(request.messages)
-    text, reasoning = _text(voice, request.messages, tools, today)
+    shown = tuple(as_function(tool, raw_begin(voice)) for tool in tools)
+    text, reasoning = _text(voice, as_functions_in(request.messages), shown, today)
     ids = tokenizer.encode(text)
     _check_length(len(ids), request.max_tokens, voice.context_max)  # before the costlier grammar
-    grammar = build(voice.dialect, request.tools, choice, tokenizer, reasoning=reasoning)
+    callable_ = tuple(tool if is_raw(tool) else as_function(tool, "") for tool in request.tools)
+    grammar = build(voice.dialect, callable_, choice, tokenizer, reasoning=reasoning, content=content)
     opening = forced_opening(grammar, tokenizer) if choice.mode == "required" else ()
     _check_length(len(ids) + len(opening), request.max_tokens, voice.context_max)
     return Prompt(
@@ -84,6 +93,7 @@ def compose(voice: Voice, request: ChatRequest, today: datetime.date | None = No
         choice=choice,
         warnings=() if grammar is None else grammar.warnings,
         thinking_open=reasoning == "begun",
+        content=content,
     )
 
 
@@ -96,7 +106,10 @@ def parser(voice: Voice, prompt: Prompt, request: ChatRequest) -> StreamParser:
         request.stop,
         prompt.thinking_open,
         constrained=prompt.grammar is not None,
-        schemas={tool.name: tool.parameters or {} for tool in request.tools},
+        schemas={tool.name: as_function(tool, "").parameters or {} for tool in request.tools},
+        custom=frozenset(tool.name for tool in request.tools if tool.kind == "custom" and not is_raw(tool)),
+        raw=frozenset(tool.name for tool in request.tools if is_raw(tool)),
+        formed=prompt.content is not None,
     )
 
 
@@ -124,6 +137,11 @@ def check_history(messages: Sequence[Message]) -> None:
                 f"{', '.join(sorted(called))}. Use the id of the call that this is the result of.",
                 param=f"messages.[{index}].tool_call_id",
             )
+
+
+def raw_begin(voice: Voice) -> str:
+    """What a raw call begins with, as text."""
+    return voice.dialect.opens[0].marker.text if voice.dialect.opens else ""
 
 
 def _text(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 
+from ringleader.language.custom import Inputs
 from ringleader.language.detokenizer import Detokenizer
 from ringleader.language.dialects.dialect import (
     Arguments,
@@ -24,6 +25,7 @@ from ringleader.language.dialects.dialect import (
 )
 from ringleader.language.dialects.markup import overlap
 from ringleader.language.drafts import Draft, Kind
+from ringleader.language.raw_call import RawBlock, RawInput, raw_input
 from ringleader.language.tool_choice import ToolChoice
 from ringleader.tokenizer import Tokenizer
 from ringleader.values import Delta, FinishReason, Json, TokenLogprob
@@ -45,7 +47,8 @@ class StreamParser:
     """See the module. `calls` counts the calls that are complete; `stopped` says that a stop string was met.
 
     With `constrained` false (no grammar stands behind the ids) a call is held back until it is whole, so that
-    a broken one can be given back as the text that it is.
+    a broken one can be given back as the text that it is. `custom` and `raw` name the custom tools, by how
+    their calls are written (see `language.custom`). `formed` says that text has a form: no call follows it.
     """
 
     def __init__(
@@ -58,11 +61,17 @@ class StreamParser:
         *,
         constrained: bool = True,
         schemas: Mapping[str, Json] | None = None,
+        custom: frozenset[str] = frozenset(),
+        raw: frozenset[str] = frozenset(),
+        formed: bool = False,
     ) -> None:
         self.calls = 0
         self.stopped = False
         self._dialect = dialect
         self._schemas = schemas or {}
+        self._inputs = Inputs(custom)
+        self._raw_tools = raw
+        self._formed = formed
         self._choice = choice
         self._stop = tuple(text for text in stop if text)
         self._constrained = constrained
@@ -123,7 +132,7 @@ class StreamParser:
 
     def _delivered(self) -> list[Delta]:
         drafts, self._drafts = self._drafts, []
-        return [draft.delta() for draft in drafts]
+        return self._inputs.of([draft.delta() for draft in drafts])
 
     # ------------------------------------------------------------ one id, one marker, one character
 
@@ -204,7 +213,7 @@ class StreamParser:
             self._emit("text", self._held)
         self._held, self._swallow, self._fresh, self._first = "", False, False, True
         if isinstance(part, Called):
-            self._enter_block(part.reader)
+            self._enter_block(RawInput() if part.name in self._raw_tools else part.reader)
             self._heard([Started(part.name)])
         elif part == "header":
             self._mode = Mode.HEADER
@@ -312,7 +321,8 @@ class StreamParser:
         text = self._held.rstrip()
         swallowed = self._held[len(text) :]
         self._emit("text", text)
-        self._enter_block(self._dialect.reader(self._schemas))
+        reader = self._dialect.reader(self._schemas)
+        self._enter_block(RawBlock(reader, self._raw_tools) if self._raw_tools else reader)
         self._raw = [swallowed] if opens.kept else [swallowed, opens.marker.text]
         self._push_all(opens.marker.text if opens.kept else "")
 
@@ -384,6 +394,10 @@ class StreamParser:
         self._mode, self._held, self._swallow, self._announced, self._first = Mode.TEXT, "", False, False, False
 
     def _cut_off(self, reason: FinishReason) -> None:
+        raw = raw_input(self._reader)
+        if raw is not None and reason == "stop":
+            self._heard(raw.end())
+            return
         if reason != "length" and (self._announced or not self._whole):
             self._give_back()
         self._drafts += self._kept
@@ -398,6 +412,8 @@ class StreamParser:
         drafts = self._kept if in_call and not self._constrained else self._drafts
         index = self._begun - (0 if kind == "started" else 1) if in_call else 0
         self._said.add(kind)
+        if kind == "text" and self._formed:
+            self._opens = ()
         last = drafts[-1] if drafts else None
         if last is not None and not always and (last.kind, last.index) == (kind, index):
             last.text += text

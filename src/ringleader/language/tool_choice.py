@@ -57,7 +57,7 @@ def _from_word(word: str, names: tuple[str, ...], parallel: bool) -> ToolChoice:
 
 def _from_object(raw: Mapping[str, Json], names: tuple[str, ...], parallel: bool) -> ToolChoice:
     kind = raw.get("type")
-    if kind in ("function", "tool"):
+    if kind in ("function", "custom", "tool"):
         return _named(_function_name(raw, "tool_choice"), names)
     if kind == "allowed_tools":
         return _allowed(raw, names, parallel)
@@ -85,7 +85,7 @@ def _allowed(raw: Mapping[str, Json], names: tuple[str, ...], parallel: bool) ->
 def _function_name(raw: Json, where: str) -> str:
     if isinstance(raw, str):
         return raw
-    function = raw.get("function", raw) if isinstance(raw, Mapping) else None
+    function = raw.get("function", raw.get("custom", raw)) if isinstance(raw, Mapping) else None
     name = function.get("name") if isinstance(function, Mapping) else None
     if not isinstance(name, str) or not name:
         raise _wrong_shape(f"names no function (in {where})")

@@ -169,6 +169,20 @@ class Frames(Protocol):
 # ---------------------------------------------------------------- the dialect
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What an answer must be beyond its calls. `content` follows `%json`: what visible text must be, once, where
+    there is any. `raw`: custom tools whose call is a text of the client's own grammar, which `raw_rule` refers to."""
+
+    content: str | None = None
+    raw: tuple[str, ...] = ()
+
+
+def raw_rule(index: int) -> str:
+    """The lark reference to the grammar of the raw tool of this index."""
+    return f"@raw_{index}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect(ABC):
     """One family's way to write calls and reasoning.
@@ -194,6 +208,12 @@ class Dialect(ABC):
 
     def answer(self, calls: Sequence[CallRule], choice: ToolChoice, reasoning: Reasoning) -> str | None:
         """The whole answer's lark grammar, for families that the general one (`language.grammar`) does not fit."""
+        return None
+
+    def shaped_answer(
+        self, calls: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning
+    ) -> str | None:
+        """As `answer`, which such a family has too, for an answer with a shape. None: it cannot have one."""
         return None
 
     def frames(self, schemas: Mapping[str, Json]) -> Frames | None:

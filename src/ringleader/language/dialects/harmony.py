@@ -22,8 +22,10 @@ from ringleader.language.dialects.dialect import (
     Marker,
     Part,
     Reasoning,
+    Shape,
     State,
     marker,
+    raw_rule,
 )
 from ringleader.language.dialects.json_call import ArgumentsReader
 from ringleader.language.dialects.lexemes import ANYTHING
@@ -48,6 +50,11 @@ class Harmony(Dialect):
     call_ends: bool
 
     def answer(self, calls: Sequence[CallRule], choice: ToolChoice, reasoning: Reasoning) -> str | None:
+        return self.shaped_answer(calls, Shape(), choice, reasoning)
+
+    def shaped_answer(
+        self, calls: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning
+    ) -> str | None:
         channel, message = self.channel.lark, self.message.lark
         parts, last = {
             "required": ("analysis", "calls"),
@@ -59,23 +66,34 @@ class Harmony(Dialect):
             f'analysis: {channel} "analysis" {message} /{ANYTHING}/ {self.end.lark} {self.start.lark} "assistant"',
         ]
         if choice.mode != "required":
+            words = "analysis" if shape.content else "words"
+            lines[0] = lines[0].replace("words", words)
             lines.append(
                 f'words: {channel} "commentary" {message} /{ANYTHING}/ {self.end.lark} {self.start.lark} "assistant"'
             )
-            lines.append(f'final: {channel} "final" {message} /{ANYTHING}/')
-        return "\n".join([*lines, *([self.grammar(calls, 1, 1)] if calls else [])])
+            lines.append(f'final: {channel} "final" {message} content')
+            lines.append(f"content: %json {shape.content}" if shape.content else f"content: /{ANYTHING}/")
+        return "\n".join([*lines, *self._calls(calls, shape.raw)])
 
     def grammar(self, calls: Sequence[CallRule], least: int, most: int) -> str:
-        end = "" if self.call_ends else self.call.lark
-        lines = ["calls: " + " | ".join(f"call_{n}" for n in range(len(calls)))]
-        lines.append(f'json: (" json" | " "? {self.constrain.lark} "json")?')
+        return "\n".join(self._calls(calls, ()))
+
+    def _calls(self, calls: Sequence[CallRule], raw: Sequence[str]) -> list[str]:
+        if not calls and not raw:
+            return []
+        end, message = "" if self.call_ends else self.call.lark, self.message.lark
+        names = [*(f"call_{n}" for n in range(len(calls))), *(f"raw_call_{n}" for n in range(len(raw)))]
+        lines = [f"calls: {' | '.join(names)}", f'json: (" json" | " "? {self.constrain.lark} "json")?']
         for n, call in enumerate(calls):
-            name = json.dumps(f" to={NAMESPACE}{call.name}")
-            inside = json.dumps(f"commentary to={NAMESPACE}{call.name}")
-            head = f'{name} {self.channel.lark} "commentary" | {self.channel.lark} {inside}'
-            lines.append(f"call_{n}: ({head}) json {self.message.lark} arguments_{n} {end}")
+            lines.append(f"call_{n}: {self._head(call.name)} json {message} arguments_{n} {end}")
             lines.append(f"arguments_{n}: %json {call.text}")
-        return "\n".join(lines)
+        lines += [f"raw_call_{n}: {self._head(name)} {message} {raw_rule(n)} {end}" for n, name in enumerate(raw)]
+        return lines
+
+    def _head(self, name: str) -> str:
+        """The recipient stands in the role or in the channel."""
+        role, inside = json.dumps(f" to={NAMESPACE}{name}"), json.dumps(f"commentary to={NAMESPACE}{name}")
+        return f'({role} {self.channel.lark} "commentary" | {self.channel.lark} {inside})'
 
     def reader(self, schemas: Mapping[str, Json]) -> BlockReader:
         return MessageReader()
