@@ -52,6 +52,11 @@ class Prompt:
     thinking_open: bool
     content: ContentRule | None = None
 
+    @property
+    def demanded(self) -> bool:
+        """Whether an answer that does not complete the grammar is worth nothing."""
+        return self.choice.mode == "required" or self.content is not None
+
 
 def voice(tokenizer: Tokenizer, context_max: int, override: str | None = None) -> Voice:
     """The voice of a model with this tokenizer and a context of so many tokens.

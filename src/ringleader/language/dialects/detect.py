@@ -81,7 +81,7 @@ def detect(tokenizer: Tokenizer, override: str | None = None) -> Detected:
     for entry in TABLE:
         if evidence := entry.evidence(tokenizer):
             return _found(entry.make(tokenizer), evidence)
-    return _found(json_tags(tokenizer), "nothing points to a family: tools are described in a system turn")
+    return _found(json_tags(tokenizer), "nothing points to a family: the general form is used")
 
 
 def _found(dialect: Dialect, how: str) -> Detected:

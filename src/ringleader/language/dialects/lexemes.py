@@ -31,4 +31,5 @@ def until(rule: str, marker: Marker, limits: str = "", body: str = ANYTHING) -> 
         once = "" if body == ANYTHING else f" & ~/{ANYTHING}{literal(marker.text)}(?s:.+)/"
         return rule, [f"{rule}[lazy]: /{body}{literal(marker.text)}/{limits}{once}"]
     rest = Marker(marker.text, None, marker.pieces[1:]).lark if marker.lead else marker.lark
+    rule = rule.upper()  # only so may a greedy lexeme have limits
     return f"{rule} {rest}", [f"{rule}: /{body}{literal(marker.lead)}/{limits}"]

@@ -53,7 +53,8 @@ class TypedForm:
         if self.key_end_json is None:
             return [f"{rule}: {head} {self.key_end.lark} {rule}_value", *values]
         ways = values[0].split(": ", 1)[1].split(" | ")
-        ends = [self.key_end_json if way.startswith(f"{rule}_value_json") else self.key_end for way in ways]
+        raw = f"{rule}_value_text".lower()  # all other ways are JSON
+        ends = [self.key_end if way.lower().startswith(raw) else self.key_end_json for way in ways]
         heads = [f"{head} {end.lark} {way}" for end, way in zip(ends, ways, strict=True)]
         return [f"{rule}: {' | '.join(heads)}", *values[1:]]
 
