@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from ringleader.cluster.messages import Event, PlanWish, RequestArrived, RequestCancelled, RequestEnded
 from ringleader.errors import BadRequest, NodeUnreachable, OurFault, RingleaderError, RingLost
+from ringleader.language.content import ContentRule, violation
 from ringleader.language.prompt import Prompt, compose, parser
 from ringleader.language.stream import StreamParser
 from ringleader.net.ring import RingClient, Tokens
@@ -31,6 +32,7 @@ from ringleader.values import (
     ReasoningDelta,
     RequestId,
     SlotSpec,
+    TextDelta,
     Usage,
 )
 
@@ -115,6 +117,7 @@ class Desk:
         reader = parser(job.entry.voice, job.prompt, request)
         meter = self.meters.setdefault(request.model, RingMeter())
         usage = Usage(prompt_tokens=len(job.prompt.ids), opening_tokens=len(job.prompt.opening))
+        text = _Text(job.prompt.content)
         for delta in reader.open(job.prompt.opening):
             yield delta
         finish: FinishReason | None = None
@@ -124,14 +127,19 @@ class Desk:
                 raise news
             for delta in reader.feed(news.tokens, news.logprobs):
                 usage = _reasoned(usage, delta)
+                text.add(delta)
                 yield delta
             meter.count(len(news.tokens), news.passes - usage.passes)
             usage = _counted(usage, news)
             finish = _finish(news, reader)
         for delta in reader.finish(finish):
+            text.add(delta)
             yield delta
         meter.requests += 1
-        yield Finished(reader.finish_reason(finish), usage)
+        reason = reader.finish_reason(finish)
+        whole = reason == "stop" and not reader.stopped
+        warnings = await asyncio.to_thread(text.violations) if whole else ()
+        yield Finished(reason, usage, warnings)
 
     def _drop(self, job: Job) -> None:
         """Nobody reads this request any more; if it still runs, it is cancelled everywhere."""
@@ -205,6 +213,23 @@ def _check_bias(request: ChatRequest, vocabulary: int) -> None:
                 f"Invalid key in 'logit_bias': {token}. The token ids of {request.model} are 0 to {vocabulary - 1}.",
                 param="logit_bias",
             )
+
+
+class _Text:
+    """Keeps an answer's text where it must be checked when it is whole."""
+
+    def __init__(self, rule: ContentRule | None) -> None:
+        self._rule = rule if rule is not None and rule.check is not None else None
+        self._pieces: list[str] = []
+
+    def add(self, delta: Delta) -> None:
+        if self._rule is not None and isinstance(delta, TextDelta):
+            self._pieces.append(delta.text)
+
+    def violations(self) -> tuple[str, ...]:
+        """What the client should be warned of."""
+        found = violation(self._rule, "".join(self._pieces))
+        return () if found is None else (found,)
 
 
 def _finish(news: Tokens, reader: StreamParser) -> FinishReason | None:
