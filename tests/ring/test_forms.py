@@ -79,12 +79,12 @@ def test_a_custom_tools_input_follows_its_grammar_streamed_or_not(
     assert answer.finish_reason == "tool_calls"
     assert call.type == "custom"
     assert re.fullmatch(pattern, call.custom.input), call.custom.input
-    pieces = [
+    pieces: list[Any] = [
         piece.to_dict()
         for chunk in client.chat.completions.create(**wish, stream=True)
         for piece in chunk.choices[0].delta.tool_calls or []
     ]
-    assert "".join(piece["custom"]["input"] for piece in pieces) == call.custom.input  # type: ignore[index, misc] # a dict
+    assert "".join(piece["custom"]["input"] for piece in pieces) == call.custom.input
 
 
 def test_what_is_only_checked_is_warned_of(client: openai.OpenAI) -> None:
