@@ -6,6 +6,7 @@ import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from ringleader.errors import BadRequest
 
@@ -22,7 +23,8 @@ class NodeOptions:
 
     `peer` None makes this node the master; otherwise host:port of the master's control port. `models` are
     served from the start, by store name, hf:org/name or path. `layers` and `shards` override the plan.
-    `home` None means the user's data directory.
+    `home` None means the user's data directory. `named_finish` is the finish_reason of a call that was
+    forced by name: what agents act on, or what OpenAI itself sends.
     """
 
     name: str
@@ -37,6 +39,7 @@ class NodeOptions:
     layers: tuple[tuple[str, int, int], ...] = ()
     context: int = CONTEXT_DEFAULT
     wait_for: int = 1
+    named_finish: Literal["tool_calls", "stop"] = "tool_calls"
     home: Path | None = None
 
     def __post_init__(self) -> None:

@@ -42,6 +42,9 @@ def node(
     layers: Annotated[str, typer.Option(help="Place layers by hand, as in a=0-14,b=15-29.")] = "",
     context: Annotated[int, typer.Option(help="Longest prompt and answer together, in tokens.")] = CONTEXT_DEFAULT,
     nodes: Annotated[int, typer.Option(help="Wait for this many nodes before loading models.")] = 1,
+    openai_finish: Annotated[
+        bool, typer.Option(help="End calls forced by name with finish_reason stop, as OpenAI does.")
+    ] = False,
     home: Annotated[Path | None, typer.Option(envvar="RINGLEADER_HOME", help="Where models are kept.")] = None,
     ready_json: Annotated[bool, typer.Option("--json", help="Print one JSON line when ready.")] = False,
     leash: Annotated[bool, typer.Option(hidden=True, help="End when standard input closes.")] = False,
@@ -63,6 +66,7 @@ def node(
             layers=parse_layers(layers),
             context=context,
             wait_for=nodes,
+            named_finish="stop" if openai_finish else "tool_calls",
             home=home,
         )
     except RingleaderError as error:

@@ -120,7 +120,14 @@ class MasterNode:
     async def _serve_api(self) -> ApiServer:
         o = self._options
         loopback = check_exposure(o.api_host, o.api_key)
-        app = make_app(self._desk, self._shelf, self._view, api_key=o.api_key, loopback_only=loopback)
+        app = make_app(
+            self._desk,
+            self._shelf,
+            self._view,
+            api_key=o.api_key,
+            loopback_only=loopback,
+            named_finish_reason=o.named_finish,
+        )
         try:
             return await serve(app, host=o.api_host, port=o.api_port)
         except OSError as error:
