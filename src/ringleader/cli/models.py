@@ -6,20 +6,31 @@ Data goes to stdout, progress and errors to stderr. Exit codes: 0 well, 1 it fai
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ringleader.cli.model_page import model_object, model_page
 from ringleader.cli.progress import open_reporter
 from ringleader.errors import RingleaderError
 from ringleader.models.catalogue import DEFAULT_MODEL
+from ringleader.models.headers import read_costs
+from ringleader.models.settings import read_settings, set_dialect
 from ringleader.models.sizes import human_bytes
 from ringleader.models.store import Store, StoredModel
+from ringleader.tokenizer import load_tokenizer
+from ringleader.values import ModelId
+
+if TYPE_CHECKING:  # importing it takes a moment (the grammar engine), which `--help` need not wait for
+    from ringleader.language.voice_report import VoiceReport
 
 app = typer.Typer(help="The models on this machine.", no_args_is_help=True)
 
+AUTO = "auto"  # in place of a dialect's name
 INTERRUPTED_EXIT = 130  # what a shell gives for Ctrl-C
 
 Reference = Annotated[
@@ -75,6 +86,48 @@ def path(model: Reference) -> None:
 
 
 @app.command()
+def show(
+    model: Reference,
+    dialect: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Show it as if this dialect were set; 'auto' for the detected one."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
+) -> None:
+    """Show how a model speaks: its dialect and by what it was detected, markers, thinking, ends, template.
+
+    A dialect is how one family writes tool calls and reasoning. Set another with 'models set'.
+    """
+    with _faults():
+        store = Store()
+        directory = store.resolve(model)
+        name, override = store.model_id(model), dialect or read_settings(directory).dialect
+        report = _report(directory, name, None if override == AUTO else override)
+    if as_json:
+        print(json.dumps(model_object(name, str(directory), report), indent=2, ensure_ascii=False))
+    else:
+        print(model_page(name, str(directory), report))
+    if report.doubt:
+        typer.echo(f"warning: {report.line(name)}", err=True)
+
+
+@app.command("set")
+def set_model(
+    model: Reference,
+    dialect: Annotated[
+        str, typer.Option(metavar="NAME", help="The dialect that it speaks, whatever is detected; 'auto' to detect it.")
+    ],
+) -> None:
+    """Set a model's dialect on this machine. Nodes read it when they open the model. Prints the file."""
+    from ringleader.language.dialects.detect import require_dialect
+
+    with _faults():
+        if dialect != AUTO:
+            require_dialect(dialect)
+        print(set_dialect(Store(), model, None if dialect == AUTO else dialect))
+
+
+@app.command()
 def remove(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A name from 'ringleader models list'.")],
 ) -> None:
@@ -82,6 +135,14 @@ def remove(
     with _faults():
         freed = Store().remove(model)
     typer.echo(f"removed {model}, {human_bytes(freed)} freed", err=True)
+
+
+def _report(directory: Path, model: ModelId, override: str | None) -> VoiceReport:
+    from ringleader.language.prompt import voice
+    from ringleader.language.voice_report import voice_report
+
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    return voice_report(voice(load_tokenizer(directory), read_costs(directory, model).context_max, override))
 
 
 @contextmanager

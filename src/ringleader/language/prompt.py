@@ -25,7 +25,8 @@ from ringleader.values import ChatRequest, Message, Tool
 class Voice:
     """How one model reads and writes: made once when it is loaded, shared by its requests.
 
-    `dialect_how` and `thinking_how` say in words by what evidence the two were found.
+    `dialect_how` and `thinking_how` say in words by what evidence the two were found; `overridden`, that a
+    person named the dialect.
     """
 
     tokenizer: Tokenizer
@@ -33,6 +34,7 @@ class Voice:
     context_max: int
     dialect_how: str = ""
     thinking_how: str = ""
+    overridden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def voice(tokenizer: Tokenizer, context_max: int, override: str | None = None) -
     `override` names the dialect to use instead of the detected one. Raises ModelUnsupported for an unknown name.
     """
     found = detect(tokenizer, override)
-    return Voice(tokenizer, found.dialect, context_max, found.how, found.thinking_how)
+    return Voice(tokenizer, found.dialect, context_max, found.how, found.thinking_how, override is not None)
 
 
 def compose(voice: Voice, request: ChatRequest, today: datetime.date | None = None) -> Prompt:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ringleader.api.contracts import ModelCard
-from ringleader.errors import UnknownModel
+from ringleader.errors import ModelUnsupported, UnknownModel
 from ringleader.language.prompt import Voice, voice
+from ringleader.language.voice_report import voice_report
 from ringleader.models.headers import read_costs
+from ringleader.models.settings import SETTINGS, read_settings
 from ringleader.models.store import Store
 from ringleader.shard.families import check_family
-from ringleader.tokenizer import load_tokenizer
+from ringleader.tokenizer import Tokenizer, load_tokenizer
 from ringleader.values import ModelCosts, ModelId
+
+log = logging.getLogger("ringleader.node")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,10 @@ class Shelf:
         tokenizer = load_tokenizer(directory)
         _ = tokenizer.grammar_view  # built here, not in the first forced request
         portable = str(directory) if Path(reference).expanduser().exists() else reference
-        return Entry(model, portable, directory, costs, voice(tokenizer, min(costs.context_max, self.context)))
+        spoken = _voice(directory, tokenizer, min(costs.context_max, self.context))
+        report = voice_report(spoken)
+        log.log(logging.WARNING if report.doubt else logging.INFO, "%s", report.line(model))
+        return Entry(model, portable, directory, costs, spoken)
 
     def names(self) -> list[ModelId]:
         """Ids of all models that a request may name."""
@@ -99,3 +107,12 @@ class Shelf:
             context = entry.voice.context_max if entry else None
             cards.append(ModelCard(model, created, model in self.loaded, context))
         return cards
+
+
+def _voice(directory: Path, tokenizer: Tokenizer, context_max: int) -> Voice:
+    """As detected, or as the model's settings say."""
+    override = read_settings(directory).dialect
+    try:
+        return voice(tokenizer, context_max, override)
+    except ModelUnsupported as error:
+        raise ModelUnsupported(f"{directory / SETTINGS}: {error}") from error

@@ -66,6 +66,22 @@ TABLE: tuple[Entry, ...] = (
 )
 
 
+UNPROVEN = "nothing points to a family: the general form is used"
+
+
+def require_dialect(name: str) -> Entry:
+    """The line of the table that makes the dialect of this name.
+
+    Raises:
+        ModelUnsupported: there is none; the message lists all.
+    """
+    entry = next((entry for entry in TABLE if entry.name == name), None)
+    if entry is None:
+        known = ", ".join(dict.fromkeys(entry.name for entry in TABLE))
+        raise ModelUnsupported(f"no dialect is named '{name}'; there are {known}.")
+    return entry
+
+
 def detect(tokenizer: Tokenizer, override: str | None = None) -> Detected:
     """The dialect of this vocabulary and template, or the one that `override` names.
 
@@ -73,15 +89,11 @@ def detect(tokenizer: Tokenizer, override: str | None = None) -> Detected:
         ModelUnsupported: no dialect is named so.
     """
     if override is not None:
-        entry = next((entry for entry in TABLE if entry.name == override), None)
-        if entry is None:
-            known = ", ".join(dict.fromkeys(entry.name for entry in TABLE))
-            raise ModelUnsupported(f"no dialect is named '{override}'; there are {known}.")
-        return _found(entry.make(tokenizer), "it was set by name")
+        return _found(require_dialect(override).make(tokenizer), "it was set by name")
     for entry in TABLE:
         if evidence := entry.evidence(tokenizer):
             return _found(entry.make(tokenizer), evidence)
-    return _found(json_tags(tokenizer), "nothing points to a family: the general form is used")
+    return _found(json_tags(tokenizer), UNPROVEN)
 
 
 def _found(dialect: Dialect, how: str) -> Detected:
