@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Bpe
@@ -62,3 +63,10 @@ def with_template(tokenizer: Tokenizer, template: str | None) -> Tokenizer:
     return Tokenizer(
         tokenizer._fast, vocab_size=tokenizer.vocab_size, eos_ids=tokenizer.eos_ids, chat_template=template
     )
+
+
+def save(tokenizer: Tokenizer, directory: Path) -> None:
+    """The files of this vocabulary and template in a model's directory."""
+    tokenizer._fast.save_pretrained(str(directory))
+    if tokenizer.chat_template is not None:
+        (directory / "chat_template.jinja").write_text(tokenizer.chat_template, encoding="utf-8")
