@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ringleader.errors import ModelUnsupported
+from ringleader.language.dialects.deepseek import deepseek_v3, deepseek_v31
 from ringleader.language.dialects.dialect import Dialect
 from ringleader.language.dialects.harmony import harmony
 from ringleader.language.dialects.json_tags import json_tags
@@ -61,8 +62,11 @@ TABLE: tuple[Entry, ...] = (
     Entry("harmony", harmony, vocabulary_has("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|call|>")),
     Entry("mistral", mistral, template_has("[TOOL_CALLS]")),
     Entry("mistral", mistral, vocabulary_has("[TOOL_CALLS]")),
+    Entry("deepseek_v3", deepseek_v3, template_has("<｜tool▁sep｜>", "```json")),
+    Entry("deepseek_v31", deepseek_v31, template_has("<｜tool▁sep｜>")),
     Entry("qwen_xml", qwen_xml, template_has("<function=", "<parameter=")),
     Entry("json_tags", json_tags, template_has("<tool_call>")),
+    Entry("deepseek_v31", deepseek_v31, vocabulary_has("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>")),
 )
 
 

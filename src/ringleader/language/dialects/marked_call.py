@@ -74,13 +74,18 @@ class MarkedReader:
     def meet(self, marker: Marker) -> list[CallEvent]:
         if self._place == "name" and marker == self._form.middle:
             return self._begin_arguments(self._held)
-        if self._place == "between" and marker in (self._form.begin, self._form.end, self._form.close):
+        if self._place == "between" and self._is_between(marker):
             self._pass(marker.text)
         elif self._place == "name" and marker not in (self._form.begin, self._form.close):
             self._held += marker.text  # some families put more between the name and its arguments
         else:
             self.state = "broken"
         return []
+
+    def _is_between(self, marker: Marker) -> bool:
+        """Whether it is markup between arguments; of an `end` made of text and tokens each token is."""
+        end = self._form.end
+        return marker in (self._form.begin, end, self._form.close) or (end is not None and marker.token in end.pieces)
 
     def _between(self) -> Awaited:
         form = self._form
