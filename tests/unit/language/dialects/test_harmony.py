@@ -60,7 +60,11 @@ def test_words_before_a_call_are_text_and_stand_apart_from_others(gpt: Tokenizer
 
 
 def test_a_model_that_writes_no_frames_writes_text(gpt: Tokenizer) -> None:
-    assert heard(gpt, "Hello there.").text == "Hello there."
+    assert heard(gpt, "Hello there.", constrained=False).text == "Hello there."
+
+
+def test_a_header_that_is_cut_is_not_text(gpt: Tokenizer) -> None:
+    assert heard(gpt, " to=fu", reason="length") == Collected()
 
 
 def test_a_header_that_is_cut_off_shows_nothing(gpt: Tokenizer) -> None:
