@@ -13,6 +13,7 @@ from ringleader.language.dialects.deepseek import deepseek_v3, deepseek_v31
 from ringleader.language.dialects.dialect import Dialect
 from ringleader.language.dialects.harmony import harmony
 from ringleader.language.dialects.json_tags import json_tags
+from ringleader.language.dialects.llama_json import llama_json
 from ringleader.language.dialects.mistral import mistral
 from ringleader.language.dialects.qwen_xml import qwen_xml
 from ringleader.tokenizer import Tokenizer
@@ -65,6 +66,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("deepseek_v3", deepseek_v3, template_has("<｜tool▁sep｜>", "```json")),
     Entry("deepseek_v31", deepseek_v31, template_has("<｜tool▁sep｜>")),
     Entry("qwen_xml", qwen_xml, template_has("<function=", "<parameter=")),
+    Entry("llama_json", llama_json, template_has('{"name": function name, "parameters"')),
     Entry("json_tags", json_tags, template_has("<tool_call>")),
     Entry("deepseek_v31", deepseek_v31, vocabulary_has("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>")),
 )

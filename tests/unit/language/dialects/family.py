@@ -28,7 +28,7 @@ class Family:
     `template` must make `dialect` the detected one. `thought` is reasoning as the family writes it before its
     answer ("" for none), `said` its way to write plain text, `separate_text` text and then calls in one answer.
     `markup` are texts that must stay text inside values; `many` says whether one answer may hold several calls.
-    `endings` help a random walk out of what has no end of its own.
+    `talks` says whether text may stand before calls. `endings` help a random walk out of what has no end of its own.
     """
 
     label: str
@@ -40,6 +40,7 @@ class Family:
     thought: Callable[[str], str] | None = None
     said: Callable[[str], str] = field(default=lambda text: text)
     joined: Callable[[str, str], str] = field(default=lambda text, calls: f"{text}\n{calls}")
+    talks: bool = True
     markup: tuple[str, ...] = ()
     many: bool = True
     endings: tuple[str, ...] = ("</think>",)
