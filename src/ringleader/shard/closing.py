@@ -18,9 +18,9 @@ from ringleader.shard.ranking import Order, Way, rank_tokens
 
 Ending = tuple[int, ...]
 
-STEPS = 60  # masks looked at after a draw, where the first ways do not fit: a few milliseconds
+STEPS = 100  # masks looked at after a draw, where the first ways do not fit: up to 10 ms
 THOROUGH_STEPS = 1000  # the same once at the begin of a tight request, up to 0.1 s
-TRIED_MAX = 4  # tokens of one kind that are tried at one place
+TRIED_MAX = 3  # tokens of one kind that are tried at one place
 FEW = 24  # so few legal tokens are names and signs: each may lead elsewhere, so each is tried
 WIDE = 8  # a mask of more than 1/8 of the vocabulary: free text, whose end the mask does not show
 CHUNKS = (256, 4096)  # how much of an order is looked at before the next larger piece
@@ -107,18 +107,20 @@ class Closer:
 
     def _walk(self, matcher: Any, walked: Ending, way: Way, search: _Search) -> Ending | None:
         """Walks `matcher` to where it accepts, always by the token that `way` puts first."""
-        out = list(walked)
-        while not matcher.is_accepting():
+        out, last = list(walked), -1
+        while not matcher.is_accepting() and search.steps > 0:
             step: Sequence[int] = self._forced(matcher)
             if not step:
                 search.steps -= 1
                 legal = self._fill(matcher)
-                step = self._choose(matcher, legal, way, search.closers)
+                step = self._choose(matcher, legal, way, search.closers, last)
+                last = step[0] if len(step) == 1 else -1
                 search.remember(_Turn(matcher.deep_copy(), tuple(out), step[0] if step else -1), legal)
             out += step
             if not step or len(out) > search.limit or not matcher.consume_tokens(list(step)):
                 return None
-        return tuple(out) if len(out) <= search.limit and not matcher.is_error() else None
+        found = matcher.is_accepting() and not matcher.is_error() and len(out) <= search.limit
+        return tuple(out) if found else None
 
     def _forced(self, matcher: Any) -> list[int]:
         forced: list[int] = []
@@ -128,19 +130,22 @@ class Closer:
             forced.append(int(token))
         return forced
 
-    def _choose(self, matcher: Any, legal: int, way: Way, closers: Sequence[Ending]) -> Ending:
+    def _choose(self, matcher: Any, legal: int, way: Way, closers: Sequence[Ending], last: int) -> Ending:
+        """The next step; `last` is the token that was chosen just before, or -1."""
         if legal * WIDE < self._view.vocab_size:
             first = self._first_legal(way.narrow)
+            if first == last and self._ranking.words[last]:  # a number that is long enough, or not yet
+                other = self._first_legal(self._ranking.onward)
+                first = first if other is None else other
             return () if first is None else (first,)
-        quotes = [(token,) for token, _ in zip(self._legal(way.wide), range(TRIED_MAX), strict=False)]
-        onward = self._first_legal(self._ranking.long)
-        if onward is None:
-            onward = self._first_legal(way.narrow)
-        if quotes and self._view.is_special_token(quotes[0][0]):
-            return quotes[0]
-        ends = [*closers, *quotes] if closers else quotes
+        marker, *quotes = (self._first_legal(order) for order in way.wide)
+        if marker is not None:
+            return (marker,)
+        ends = [*closers, *((token,) for token in quotes if token is not None)]
         if found := next((each for each in ends if self._narrows(matcher, each, legal)), None):
             return found
+        text = self._first_legal(self._ranking.long)
+        onward = self._first_legal(way.narrow) if text is None else text
         return () if onward is None else (onward,)
 
     def _narrows(self, matcher: Any, end: Ending, legal: int) -> bool:
@@ -152,8 +157,7 @@ class Closer:
             return False
         if after.is_accepting() or self._forced(after) or self._fill(after) * 2 < legal:
             return True
-        first = self._first_legal(self._ranking.ways[0].wide)
-        return first is not None and self._view.is_special_token(first)
+        return self._first_legal(self._ranking.ways[0].wide[0]) is not None
 
     # ------------------------------------------------------------ masks
 
@@ -180,6 +184,6 @@ class Closer:
         if legal <= FEW:
             ways = list(self._legal(first.narrow))
         else:
-            orders = (first.wide, first.narrow, self._ranking.ways[2].narrow, self._ranking.long)
+            orders = (*first.wide, first.narrow, self._ranking.ways[2].narrow, self._ranking.long)
             ways = [token for order in orders for token, _ in zip(self._legal(order), range(TRIED_MAX), strict=False)]
         return [token for token in dict.fromkeys(ways) if token != turn.taken and token not in self._eos]

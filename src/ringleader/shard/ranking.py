@@ -30,19 +30,26 @@ _DIGIT, _LETTER, _TEXT, _OTHER, _OPEN, _FOREIGN, _NEVER = 800, 900, 1000, 1100, 
 class Way:
     """One way to choose. `narrow` holds where the grammar allows little: between values, in numbers and names.
 
-    `wide` holds inside free text, and is only what may end it there: markers and what begins with a quote.
+    `wide` holds inside free text, and is only what may end it there: markers, then for each kind of quote what
+    begins with it.
     """
 
     narrow: Order
-    wide: Order
+    wide: tuple[Order, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """A vocabulary's orders. `ways` are to be tried in turn; `long` begins with the longest plain text."""
+    """A vocabulary's orders. `ways` are to be tried in turn; `long` begins with the longest plain text.
+
+    `onward` is what ends a number or a word that nothing needs to be added to: white space, then all that is
+    neither digit nor letter. `words` says of each token whether it is only digits or only letters.
+    """
 
     ways: tuple[Way, ...]
     long: Order
+    onward: Order
+    words: NDArray[np.bool_]
 
 
 def rank_tokens(view: Any, eos_ids: frozenset[int]) -> Ranking:
@@ -55,13 +62,16 @@ def rank_tokens(view: Any, eos_ids: frozenset[int]) -> Ranking:
     classes = [_rank(token, text, eos_ids, view.is_special_token(token)) for token, text in enumerate(texts)]
     ranks = np.array(classes, dtype=np.int64)
     lengths = np.array([min(len(text), LENGTH_MAX) for text in texts], dtype=np.int64)
-    quoted = np.array([text[:1] in QUOTES and bool(text) for text in texts])
     single = np.where((ranks >= _CLOSE_ONE) & (ranks < _MARKER), ranks - 150, ranks)
-    plain = (ranks >= _DIGIT) & (ranks < _OTHER)
-    lasting = np.where(plain, _DIGIT + LENGTH_MAX - lengths, ranks)
-    ends_text = (ranks < _END_MARKER + 100) | ((ranks >= _MARKER) & (ranks < _ON)) | (quoted & (ranks < _MARKER))
-    ways = tuple(Way(_sorted(each), _sorted(each, ends_text)) for each in (ranks, single, lasting))
-    return Ranking(ways, _sorted(-lengths, plain)[:LONG_MAX])
+    words = (ranks >= _DIGIT) & (ranks < _OTHER)
+    lasting = np.where(words, _DIGIT + LENGTH_MAX - lengths, ranks)
+    first = np.array([text[0] if text else 0 for text in texts])
+    marks = (ranks < _EMPTY) | ((ranks >= _MARKER) & (ranks < _ON))
+    ends = [marks, *((first == quote) & (ranks >= _CLOSE) & (ranks < _MARKER) for quote in QUOTES)]
+    ways = tuple(Way(_sorted(each), tuple(_sorted(each, kind) for kind in ends)) for each in (ranks, single, lasting))
+    blank = np.array([not text.strip() for text in texts])
+    onward = _sorted(np.where(blank, lengths - LENGTH_MAX - 1, ranks), ~words)
+    return Ranking(ways, _sorted(-lengths, words)[:LONG_MAX], onward, words)
 
 
 def _sorted(ranks: NDArray[np.int64], chosen: NDArray[np.bool_] | None = None) -> Order:

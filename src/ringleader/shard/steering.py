@@ -30,7 +30,8 @@ class Steering:
         self._closers = _closers(closer, spec)
         self._ending: Ending | None = None  # from the state before the next draw; None: not known
         self._steps = THOROUGH_STEPS  # of the first search
-        self._reserve = spec.think_reserve
+        self._retried = spec.max_tokens  # what is left of the budget when a search that found nothing is made again
+        self._reserve = spec.think_reserve if spec.demanded else 0
         if self._demanded:
             self._plan(matcher, min(spec.max_tokens, PLANNED_MAX))
         planned = self._ending or ()
@@ -47,6 +48,8 @@ class Steering:
             return drawn
         if self._ending is None:
             self._plan(matcher, rest)
+        if self._ending is None:
+            return drawn
         after = matcher.deep_copy()
         if not after.consume_token(drawn):
             return drawn  # the sampler says what is wrong
@@ -69,19 +72,24 @@ class Steering:
             self._ending = self._ending[count:] if self._ending[:count] == tuple(tokens) else None
 
     def _plan(self, matcher: Any, rest: int) -> None:
+        if rest > self._retried:
+            return
         steps, self._steps = self._steps, STEPS
         self._ending = self._closer.ending(matcher, rest, self._closers, steps)
+        if self._ending is None:
+            self._retried = rest // 2
 
     def _following(self, after: Any, drawn: int, rest: int) -> Ending | None:
         """An ending from the state after `drawn`: the known one if it still is one and fits, or else a new one."""
-        known = self._ending
+        known, steps = self._ending, STEPS
         if known and known[0] == drawn:
-            known = known[1:]
+            if self._need(known[1:]) <= rest:
+                return known[1:]
+        elif known is not None and self._closer.closes(after, known):
             if self._need(known) <= rest:
                 return known
-        elif known is not None and self._need(known) <= rest and self._closer.closes(after, known):
-            return known
-        return self._closer.ending(after, rest, self._closers)
+            steps = STEPS // 4  # a shorter one than that is unlikely
+        return self._closer.ending(after, rest, self._closers, steps)
 
     def _instead(self, matcher: Any, rest: int) -> int | None:
         """The known ending's next token, where it may be forced upon the model."""

@@ -26,6 +26,38 @@ CORPUS = [
     "<function=f>\n<parameter=code>\nprint(text)\n</parameter>\n</function> <think> I think that </think> </parameter>",
     "Paris, London, Rome and Lima are cities; text, note, string and number. The weather in New York is fine.",
 ]
+
+
+def _object(required: list[str], /, **properties: Json) -> Json:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+STRING, INTEGER = {"type": "string"}, {"type": "integer"}
+MANY = {f"k{n}": STRING for n in range(8)}
+# Schemas, and the arguments in their shortest form.
+SHORTEST: dict[str, tuple[Json, str]] = {
+    "two values": (
+        _object(["city", "days"], city=STRING, days={"type": "integer", "minimum": 1, "maximum": 9}),
+        '{"city": "", "days": 1}',
+    ),
+    "nested objects": (
+        _object(["a"], a=_object(["b"], b=_object(["c", "d"], c=STRING, d={"type": "number"}))),
+        '{"a": {"b": {"c": "", "d": 1}}}',
+    ),
+    "least items": (
+        _object(["l", "m"], l={"type": "array", "items": INTEGER, "minItems": 3}, m={"type": "array", "items": STRING}),
+        '{"l": [1, 1, 1], "m": []}',
+    ),
+    "names to choose from": (_object(["k"], k={"enum": ["alphabetical order", "beta", "gammatical"]}), '{"k": "beta"}'),
+    "a least length": (_object(["s"], s={"type": "string", "minLength": 20}), '{"s": "1234567890 1234567890"}'),
+    "a pattern": (_object(["p"], p={"type": "string", "pattern": "^[A-Z]{3}-[0-9]{2}$"}), '{"p": "AAA-10"}'),
+    "optional values": (_object(["n"], s=STRING, big=_object(list(MANY), **MANY), n=INTEGER), '{"n": 1}'),
+    "alternatives": (
+        _object(["v"], v={"anyOf": [_object(list(MANY), **MANY), {"type": "array", "minItems": 4}, STRING]}),
+        '{"v": ""}',
+    ),
+    "an open object": ({"type": "object"}, "{}"),
+}
 TOKENS_MAX = 2000  # in one answer here; a longer one is a loop
 
 
