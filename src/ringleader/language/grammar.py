@@ -168,7 +168,8 @@ def _thought(thinking: Thinking | None, reasoning: Reasoning, then: str, *, requ
         return [f"start: {then}"]
     closing, lines = until("reasoning", thinking.close)
     if reasoning == "possible":
-        return [f"start: think {gap}{then} | {then}", f"think: {thinking.open.lark} {closing}", *gaps, *lines]
+        lead = f"{json.dumps(thinking.lead)}? " if thinking.lead else ""
+        return [f"start: think {gap}{then} | {then}", f"think: {lead}{thinking.open.lark} {closing}", *gaps, *lines]
     if required:
         return [f"start: {closing} {gap}{then}", *gaps, *lines]
     unended = f"UNENDED: /{ANYTHING}/"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ringleader.errors import ModelUnsupported
 from ringleader.language.dialects.deepseek import deepseek_v3, deepseek_v31
 from ringleader.language.dialects.dialect import Dialect
+from ringleader.language.dialects.glm import glm
 from ringleader.language.dialects.harmony import harmony
 from ringleader.language.dialects.json_tags import json_tags
 from ringleader.language.dialects.llama_json import llama_json
@@ -63,6 +64,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("harmony", harmony, vocabulary_has("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|call|>")),
     Entry("mistral", mistral, template_has("[TOOL_CALLS]")),
     Entry("mistral", mistral, vocabulary_has("[TOOL_CALLS]")),
+    Entry("glm", glm, template_has("<arg_key>", "<arg_value>")),
     Entry("deepseek_v3", deepseek_v3, template_has("<｜tool▁sep｜>", "```json")),
     Entry("deepseek_v31", deepseek_v31, template_has("<｜tool▁sep｜>")),
     Entry("qwen_xml", qwen_xml, template_has("<function=", "<parameter=")),

@@ -80,11 +80,13 @@ class Opens:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """The markers around reasoning. `expected`: the model may begin to reason by itself."""
+    """The markers around reasoning. `expected`: the model may begin to reason by itself; `lead` is whitespace that
+    it may write before `open` then."""
 
     open: Marker
     close: Marker
     expected: bool
+    lead: str = ""
 
 
 # ---------------------------------------------------------------- calls
