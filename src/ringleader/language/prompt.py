@@ -36,6 +36,14 @@ class Voice:
     thinking_how: str = ""
     overridden: bool = False
 
+    @property
+    def think_close(self) -> tuple[int, ...]:
+        """The ids that end this model's reasoning; () for a model that does not reason."""
+        if self.dialect.thinking is None:
+            return ()
+        close = self.dialect.thinking.close
+        return (close.token,) if close.token is not None else tuple(self.tokenizer.encode(close.text))
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:

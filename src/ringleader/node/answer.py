@@ -36,6 +36,7 @@ from ringleader.values import (
     Usage,
 )
 
+THINK_RESERVE_MAX = 256  # tokens kept for what is demanded after reasoning: a call with some text in it
 REQUEST_DEADLINE_S = 3600.0  # from arrival to the last token; a book takes minutes, a forgotten request for ever
 
 
@@ -101,14 +102,18 @@ class Desk:
 
     def _job(self, request: ChatRequest, entry: Entry, prompt: Prompt) -> Job:
         room = entry.voice.context_max - len(prompt.ids)
+        max_tokens = min(request.max_tokens or room, room)
         spec = SlotSpec(
             sampling=request.sampling,
-            max_tokens=min(request.max_tokens or room, room),
+            max_tokens=max_tokens,
             prompt_tokens=len(prompt.ids),
             opening_tokens=len(prompt.opening),
             grammar=prompt.grammar or "",
             top_logprobs=request.top_logprobs,
             followers=self.followers,
+            demanded=prompt.demanded,
+            think_close=entry.voice.think_close,
+            think_reserve=min(THINK_RESERVE_MAX, max_tokens // 2),
         )
         name = RequestId(f"{self._run}-{next(self._numbers)}")
         return Job(name, entry, prompt, spec, asyncio.get_running_loop().create_future())

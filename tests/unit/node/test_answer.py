@@ -229,6 +229,14 @@ async def test_a_forced_call_starts_with_its_opening_and_ends_with_the_grammar(s
     assert deltas[-1].usage.opening_tokens == spec.opening_tokens
 
 
+async def test_what_is_demanded_is_steered_to_its_end_and_what_is_not_is_left_alone(scene: Scene) -> None:
+    await scene.running(asked(tools=(WEATHER,), tool_choice="required", max_tokens=40))
+    await scene.running(asked(tools=(WEATHER,), max_tokens=40))
+    forced, free = (spec for _, _, spec in scene.ring.submitted)
+    assert (forced.demanded, forced.think_reserve) == (True, 20)
+    assert not free.demanded
+
+
 async def test_an_answer_may_not_outgrow_the_context(scene: Scene) -> None:
     await scene.running(asked(max_tokens=10_000))
     ((_, prompt, spec),) = scene.ring.submitted
