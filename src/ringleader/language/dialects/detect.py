@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ringleader.errors import ModelUnsupported
 from ringleader.language.dialects.deepseek import deepseek_v3, deepseek_v31
+from ringleader.language.dialects.deepseek_dsml import deepseek_dsml
 from ringleader.language.dialects.dialect import Dialect
 from ringleader.language.dialects.glm import glm
 from ringleader.language.dialects.harmony import harmony
@@ -65,11 +66,13 @@ TABLE: tuple[Entry, ...] = (
     Entry("mistral", mistral, template_has("[TOOL_CALLS]")),
     Entry("mistral", mistral, vocabulary_has("[TOOL_CALLS]")),
     Entry("glm", glm, template_has("<arg_key>", "<arg_value>")),
+    Entry("deepseek_dsml", deepseek_dsml, template_has("｜DSML｜")),
     Entry("deepseek_v3", deepseek_v3, template_has("<｜tool▁sep｜>", "```json")),
     Entry("deepseek_v31", deepseek_v31, template_has("<｜tool▁sep｜>")),
     Entry("qwen_xml", qwen_xml, template_has("<function=", "<parameter=")),
     Entry("llama_json", llama_json, template_has('{"name": function name, "parameters"')),
     Entry("json_tags", json_tags, template_has("<tool_call>")),
+    Entry("deepseek_dsml", deepseek_dsml, vocabulary_has("｜DSML｜")),
     Entry("deepseek_v31", deepseek_v31, vocabulary_has("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>")),
 )
 

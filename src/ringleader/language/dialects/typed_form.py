@@ -20,7 +20,8 @@ class TypedForm:
     A newline at a marker's edge is written by the grammar; the reader takes any whitespace there, but inside a
     value only a newline at the end of `key_end`, and all of `value_end`. `key_end_json` is for families that mark
     what is not raw text. `close` ends the block. With an empty `call_begin` the name comes at once, and with an
-    empty `name_end` it ends with its line or where a key begins; `call_end` may be `close` itself.
+    empty `name_end` it ends with its line or where a key begins; `call_end` may be `close` itself. `empty` is text
+    that a call without parameters may hold, and does where it can have none.
     """
 
     call_begin: Marker
@@ -31,6 +32,7 @@ class TypedForm:
     call_end: Marker
     close: Marker
     key_end_json: Marker | None = None
+    empty: str = ""
 
     def rules(self, rule: str, calls: Sequence[CallRule], *, begun: bool = False) -> str:
         """Lark: `rule` is one call, from `call_begin` (or, `begun`, from after it) to `call_end`."""
@@ -42,10 +44,16 @@ class TypedForm:
                 values = [f"{name}_{i}{'' if needed else '?'}" for i, (_, _, needed) in enumerate(shape.parameters)]
                 begin = "" if begun else self.call_begin.lark
                 head = f"{begin} {json.dumps(call.name)} {self.name_end.lark}"
-                lines.append(f"{name}: {head} {' '.join(values)} {self.call_end.lark}")
+                lines.append(f"{name}: {head} {self._body(values)} {self.call_end.lark}")
                 for i, (key, schema, _) in enumerate(shape.parameters):
                     lines += self._parameter(f"{name}_{i}", key, schema, call)
         return "\n".join([f"{rule}: {' | '.join(names)}", *lines])
+
+    def _body(self, values: Sequence[str]) -> str:
+        body = " ".join(values)
+        if not self.empty or not all(value.endswith("?") for value in values):
+            return body
+        return f"({json.dumps(self.empty)} | {body})" if values else json.dumps(self.empty)
 
     def _parameter(self, rule: str, key: str, schema: Json, call: CallRule) -> list[str]:
         head = f"{self.key_begin.lark} {json.dumps(key)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tests.unit.language.dialects.family import Call, Family, thought_in_tags, written
 from tests.unit.language.vocabulary import CHATML, MENTIONS_THINKING
@@ -18,6 +19,9 @@ THINK = ("<think>", "</think>")
 ENDINGS = ("</think>", "<｜tool▁calls▁end｜>")
 V31 = "{# <｜tool▁sep｜> #}"
 V3 = "{# <｜tool▁sep｜> ```json #}"
+DSML = "{# <｜DSML｜tool_calls> #}"
+DSML_ENDINGS = ("</｜DSML｜parameter>\n", "</｜DSML｜tool_calls>")
+DSML_MARKUP = ("</parameter>\n", "</｜DSML｜parameter>\n", '" string="true">', "<｜DSML｜tool_calls>")
 
 
 def _v31(calls: Sequence[Call]) -> str:
@@ -33,6 +37,23 @@ def _v3(calls: Sequence[Call]) -> str:
         for name, values in calls
     )
     return f"<｜tool▁calls▁begin｜>{body}<｜tool▁calls▁end｜>"
+
+
+def _dsml(calls: Sequence[Call]) -> str:
+    body = "".join(
+        f'<｜DSML｜invoke name="{name}">\n{_parameters(values)}</｜DSML｜invoke>\n' for name, values in calls
+    )
+    return f"\n\n<｜DSML｜tool_calls>\n{body}</｜DSML｜tool_calls>"
+
+
+def _parameters(values: dict[str, Any]) -> str:
+    if not values:
+        return "\n"
+    return "".join(
+        f'<｜DSML｜parameter name="{key}" string="{"true" if isinstance(value, str) else "false"}">'
+        f"{value if isinstance(value, str) else written(value)}</｜DSML｜parameter>\n"
+        for key, value in values.items()
+    )
 
 
 FAMILIES = [
@@ -66,4 +87,17 @@ FAMILIES = [
         endings=ENDINGS,
     ),
     Family("deepseek v3, plain text", "deepseek_v3", _v3, (), CHATML + V3, markup=MARKS[1:], endings=ENDINGS),
+    Family(
+        "deepseek dsml", "deepseek_dsml", _dsml, ("｜DSML｜",), CHATML + DSML, markup=DSML_MARKUP, endings=DSML_ENDINGS
+    ),
+    Family(
+        "deepseek dsml, thinking, function_calls",
+        "deepseek_dsml",
+        lambda calls: _dsml(calls).replace("tool_calls", "function_calls"),
+        ("｜DSML｜", *THINK),
+        MENTIONS_THINKING + DSML.replace("tool_calls", "function_calls"),
+        thought=lambda text: f"<think>{text}</think>",
+        endings=(*DSML_ENDINGS, "</｜DSML｜function_calls>", "</think>"),
+    ),
+    Family("deepseek dsml, plain text", "deepseek_dsml", _dsml, (), CHATML + DSML, endings=DSML_ENDINGS),
 ]
