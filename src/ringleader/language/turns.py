@@ -59,8 +59,9 @@ def shaped(
         turns = [_calls_as_text(turn, history) for turn in turns]
         turns = _merged(turns, lambda turn: "tool_results" in turn)
     else:
-        if history.ids == "indexed":
-            turns = _with_ids(turns, lambda name, n: f"functions.{name}:{n}")
+        if history.ids != "any":
+            by_turn = history.ids == "indexed_by_turn"
+            turns = _with_ids(turns, lambda name, n: f"functions.{name}:{n}", by_turn=by_turn)
         elif not traits.any_id:
             turns = _with_ids(turns, lambda _, n: f"call{n:05d}")
         turns = turns if traits.many_calls else _one_call_each(turns)
@@ -181,11 +182,12 @@ def _merged(turns: list[Turn], may_merge: Callable[[Turn], bool]) -> list[Turn]:
     return merged
 
 
-def _with_ids(turns: list[Turn], shape: Callable[[str, int], str]) -> list[Turn]:
+def _with_ids(turns: list[Turn], shape: Callable[[str, int], str], *, by_turn: bool = False) -> list[Turn]:
     """Ids made by `shape` from a call's name and its number in the conversation, the same for its result."""
     given: dict[str, str] = {}
     calls = 0
     for turn in turns:
+        calls = 0 if by_turn and turn.get("tool_calls") else calls
         for call in turn.get("tool_calls", ()):
             given[call["id"]] = call["id"] = shape(call["function"]["name"], calls)
             calls += 1

@@ -15,6 +15,7 @@ from ringleader.language.dialects.dialect import Dialect
 from ringleader.language.dialects.glm import glm
 from ringleader.language.dialects.harmony import harmony
 from ringleader.language.dialects.json_tags import json_tags
+from ringleader.language.dialects.kimi_k2 import kimi_k2
 from ringleader.language.dialects.llama_json import llama_json
 from ringleader.language.dialects.mistral import mistral
 from ringleader.language.dialects.qwen_xml import qwen_xml
@@ -69,6 +70,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("deepseek_dsml", deepseek_dsml, template_has("｜DSML｜")),
     Entry("deepseek_v3", deepseek_v3, template_has("<｜tool▁sep｜>", "```json")),
     Entry("deepseek_v31", deepseek_v31, template_has("<｜tool▁sep｜>")),
+    Entry("kimi_k2", kimi_k2, template_has("<|tool_calls_section_begin|>")),
     Entry("qwen_xml", qwen_xml, template_has("<function=", "<parameter=")),
     Entry("llama_json", llama_json, template_has('{"name": function name, "parameters"')),
     Entry("json_tags", json_tags, template_has("<tool_call>")),

@@ -15,12 +15,13 @@ CALL_OPEN, CALL_CLOSE = "<tool_call>", "</tool_call>"
 @dataclass(frozen=True, slots=True)
 class History:
     """How one family's conversation is written by us. `ids` is the shape of call ids that its templates want:
-    any, or Kimi's `functions.NAME:INDEX` (nine letters and digits are found by asking the template)."""
+    any, or Kimi's `functions.NAME:INDEX` that counts through the conversation, or each turn from 0 (nine letters and
+    digits are found by asking the template)."""
 
     describe: Callable[[Sequence[Json]], str]
     write_call: Callable[[str, Json], str]
     write_result: Callable[[str], str]
-    ids: Literal["any", "indexed"] = "any"
+    ids: Literal["any", "indexed", "indexed_by_turn"] = "any"
 
 
 def describe_tools(tools: Sequence[Json]) -> str:
