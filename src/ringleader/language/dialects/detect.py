@@ -14,9 +14,11 @@ from ringleader.language.dialects.deepseek_dsml import deepseek_dsml
 from ringleader.language.dialects.dialect import Dialect
 from ringleader.language.dialects.glm import glm
 from ringleader.language.dialects.harmony import harmony
+from ringleader.language.dialects.json_array import granite, phi4_mini
 from ringleader.language.dialects.json_tags import json_tags
 from ringleader.language.dialects.kimi_k2 import kimi_k2
 from ringleader.language.dialects.llama_json import llama_json
+from ringleader.language.dialects.minimax_m2 import minimax_m2
 from ringleader.language.dialects.mistral import mistral
 from ringleader.language.dialects.qwen_xml import qwen_xml
 from ringleader.tokenizer import Tokenizer
@@ -71,9 +73,14 @@ TABLE: tuple[Entry, ...] = (
     Entry("deepseek_v3", deepseek_v3, template_has("<｜tool▁sep｜>", "```json")),
     Entry("deepseek_v31", deepseek_v31, template_has("<｜tool▁sep｜>")),
     Entry("kimi_k2", kimi_k2, template_has("<|tool_calls_section_begin|>")),
+    Entry("minimax_m2", minimax_m2, template_has("<minimax:tool_call>")),
     Entry("qwen_xml", qwen_xml, template_has("<function=", "<parameter=")),
     Entry("llama_json", llama_json, template_has('{"name": function name, "parameters"')),
+    Entry("granite", granite, template_has("<|tool_call|>", "<|start_of_role|>")),
+    Entry("phi4_mini", phi4_mini, template_has("<|tool|>", "<|/tool|>")),
+    Entry("phi4_mini", phi4_mini, template_has("functools[")),
     Entry("json_tags", json_tags, template_has("<tool_call>")),
+    Entry("phi4_mini", phi4_mini, vocabulary_has("<|tool_call|>", "<|/tool_call|>")),
     Entry("deepseek_dsml", deepseek_dsml, vocabulary_has("｜DSML｜")),
     Entry("deepseek_v31", deepseek_v31, vocabulary_has("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>")),
 )

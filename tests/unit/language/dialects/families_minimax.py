@@ -1,0 +1,50 @@
+"""MiniMax M2 under the suite: its outer tags as tokens and as plain text, with reasoning and without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.unit.language.dialects.family import Call, Family, written
+from tests.unit.language.vocabulary import CHATML, THINKING
+
+TAGS = ("<minimax:tool_call>", "</minimax:tool_call>")
+SHOWN = '{# <minimax:tool_call> <invoke name="f"> #}'
+
+
+def block(calls: Sequence[Call]) -> str:
+    return f"<minimax:tool_call>\n{''.join(_invoke(call) for call in calls)}</minimax:tool_call>"
+
+
+def _invoke(call: Call) -> str:
+    name, values = call
+    pairs = [
+        f'<parameter name="{key}">{value if isinstance(value, str) else written(value)}</parameter>\n'
+        for key, value in values.items()
+    ]
+    return f'<invoke name="{name}">\n{"".join(pairs)}</invoke>\n'
+
+
+MARKUP = ("</invoke>\n</minimax:tool_call>", '<parameter name="text">', "<minimax:tool_call>")
+
+FAMILIES = [
+    Family(
+        "minimax m2",
+        "minimax_m2",
+        block,
+        TAGS,
+        CHATML + SHOWN,
+        markup=MARKUP,
+        endings=("</parameter>", "\n</minimax:tool_call>"),
+    ),
+    Family(
+        "minimax m2, plain text, thinking",
+        "minimax_m2",
+        block,
+        (),
+        CHATML + SHOWN + "{# <think> </think> #}",
+        thought=lambda text: f"<think>\n{text}\n</think>\n\n",
+        markup=MARKUP[1:],
+        endings=("</think>", "</parameter>", "\n</minimax:tool_call>"),
+    ),
+]
+IN_REASONING = THINKING + SHOWN
