@@ -121,14 +121,16 @@ class StreamParser:
             self._cut_off(reason)
         elif self._mode is Mode.REASONING:
             self._emit("reasoning", self._held.rstrip())
-        elif (self._mode is Mode.TEXT or self._is_unframed()) and not self._stops_before(len(self._held)):
+        elif self._holds_text() and not self._stops_before(len(self._held)):
             self._emit("text", self._held)
         self._held = ""
         return self._delivered()
 
-    def _is_unframed(self) -> bool:
-        """Whether the model wrote text without frames. Under a grammar it cannot: that is a header which was cut."""
-        return not (self._framed or self._constrained)
+    def _holds_text(self) -> bool:
+        """Whether what is held at the end is text, not the begin of a forced call, or a header, that was cut."""
+        if self._constrained:
+            return self._mode is Mode.TEXT and self._choice.mode != "required"
+        return self._mode is Mode.TEXT or not self._framed
 
     def finish_reason(self, base: FinishReason) -> FinishReason:
         """What to tell the client: calls turn "stop" into "tool_calls"; "length" always stays."""

@@ -238,6 +238,14 @@ BROKEN = [
 ]
 
 
+def test_the_begin_of_a_forced_call_that_was_cut_is_not_text(plain: Tokenizer) -> None:
+    forced = ToolChoice("required", AUTO.permitted, 1, 16)
+    for end in range(1, len("<tool_call>")):
+        cut = spelled(plain, "<tool_call>"[:end])
+        assert read(plain, cut, forced, reason="length") == Collected()
+        assert read(plain, cut, reason="length").text == "<tool_call>"[:end], "auto may have meant it as text"
+
+
 @pytest.mark.parametrize("broken", BROKEN)
 def test_an_unconstrained_call_that_is_broken_is_given_back_as_text(tokenizer: Tokenizer, broken: str) -> None:
     for chunks in ([1], [1000]):
