@@ -28,9 +28,10 @@ class JsonTags(Dialect):
 
     close: Marker
     gap: str = "\n"  # between the tags and the JSON; some families write none
+    between: str = "\n"  # between two blocks
 
     def grammar(self, calls: Sequence[CallRule], least: int, most: int) -> str:
-        more, gap = several("call", "\n", least, most), json.dumps(self.gap) if self.gap else ""
+        more, gap = several("call", self.between, least, most), json.dumps(self.gap) if self.gap else ""
         return "\n".join(
             [
                 f"calls: call {more}",
