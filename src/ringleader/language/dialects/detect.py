@@ -19,6 +19,7 @@ from ringleader.language.dialects.json_tags import json_tags
 from ringleader.language.dialects.kimi_k2 import kimi_k2
 from ringleader.language.dialects.llama_json import llama_json
 from ringleader.language.dialects.longcat import longcat
+from ringleader.language.dialects.minimax_m1 import minimax_m1
 from ringleader.language.dialects.minimax_m2 import minimax_m2
 from ringleader.language.dialects.mistral import mistral
 from ringleader.language.dialects.qwen_xml import qwen_xml
@@ -76,6 +77,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("kimi_k2", kimi_k2, template_has("<|tool_calls_section_begin|>")),
     Entry("minimax_m2", minimax_m2, template_has("<minimax:tool_call>")),
     Entry("longcat", longcat, template_has("<longcat_tool_call>")),
+    Entry("minimax_m1", minimax_m1, template_has("<tool_calls>", '{"name": <tool-name>')),
     Entry("qwen_xml", qwen_xml, template_has("<function=", "<parameter=")),
     Entry("llama_json", llama_json, template_has('{"name": function name, "parameters"')),
     Entry("granite", granite, template_has("<|tool_call|>", "<|start_of_role|>")),

@@ -1,4 +1,4 @@
-"""MiniMax M2 under the suite: its outer tags as tokens and as plain text, with reasoning and without."""
+"""MiniMax M2 and M1 under the suite: their outer tags as tokens and as plain text, with reasoning and without."""
 
 from __future__ import annotations
 
@@ -24,6 +24,13 @@ def _invoke(call: Call) -> str:
     return f'<invoke name="{name}">\n{"".join(pairs)}</invoke>\n'
 
 
+def lines(calls: Sequence[Call]) -> str:
+    written_calls = [f'{{"name": "{name}", "arguments": {written(values)}}}\n' for name, values in calls]
+    return f"<tool_calls>\n{''.join(written_calls)}</tool_calls>"
+
+
+LINES = ("<tool_calls>", "</tool_calls>")
+LINES_SHOWN = '{# <tool_calls> {"name": <tool-name> #}'
 MARKUP = ("</invoke>\n</minimax:tool_call>", '<parameter name="text">', "<minimax:tool_call>")
 
 FAMILIES = [
@@ -46,5 +53,7 @@ FAMILIES = [
         markup=MARKUP[1:],
         endings=("</think>", "</parameter>", "\n</minimax:tool_call>"),
     ),
+    Family("minimax m1", "minimax_m1", lines, LINES, CHATML + LINES_SHOWN, markup=(*LINES, '{"name": "now"}')),
+    Family("minimax m1, plain text", "minimax_m1", lines, (), CHATML + LINES_SHOWN, markup=LINES),
 ]
 IN_REASONING = THINKING + SHOWN
