@@ -15,7 +15,7 @@ from ringleader.language.dialects.dialect import Dialect
 from ringleader.language.stream import StreamParser
 from ringleader.language.template import render
 from ringleader.language.tool_choice import ToolChoice, normalise
-from ringleader.language.turns import probe
+from ringleader.language.traits import probe
 from ringleader.tokenizer import Tokenizer
 from ringleader.values import ArgumentsDelta, CallEnded, CallStarted, Json, Message, Tool, ToolCall
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +16,7 @@ import jinja2
 from jinja2 import nodes
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, loopcontrols
+from jinja2.meta import find_undeclared_variables
 from jinja2.parser import Parser
 from jinja2.sandbox import SandboxedEnvironment
 
@@ -50,6 +52,15 @@ def expand(template: str, context: dict[str, Json], today: datetime.date | None 
     except FAULTS as error:
         raise TemplateFault(str(error) or type(error).__name__) from error
     return "".join(pieces)
+
+
+@lru_cache(maxsize=TEMPLATES_MAX)
+def variables(template: str) -> frozenset[str]:
+    """The names that the template takes from outside; none of a template that does not parse."""
+    try:
+        return frozenset(find_undeclared_variables(_environment().parse(template)))
+    except (jinja2.TemplateError, RecursionError):
+        return frozenset()
 
 
 @lru_cache(maxsize=TEMPLATES_MAX)
@@ -97,8 +108,21 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Unlike jinja2's own: no HTML escapes, keys in the order in which they came."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    """Unlike jinja2's own: no HTML escapes, keys in the order in which they came, and what `map` gives is a list."""
+    return json.dumps(
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+        default=_list_of,
+    )
+
+
+def _list_of(value: Any) -> list[Any]:
+    if isinstance(value, Iterator):
+        return list(value)
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 def _raise(message: str) -> None:

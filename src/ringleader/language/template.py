@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ringleader.errors import BadRequest
 from ringleader.language.dialects.history import TAGGED, History
 from ringleader.language.sandbox import TemplateFault, expand
+from ringleader.language.traits import context
 from ringleader.language.turns import shaped
 from ringleader.values import Message, Tool
 
@@ -38,19 +39,25 @@ def render(
         BadRequest: the template refuses the conversation in any shape, or fails on it.
     """
     source = CHATML if template is None else template
-    turns, described = shaped(source, messages, tools, (bos_token, eos_token), history)
-    context = {
-        "messages": turns,
-        "tools": described,
-        "bos_token": bos_token,
-        "eos_token": eos_token,
-        "add_generation_prompt": add_generation_prompt,
-    }
+    special = (bos_token, eos_token)
+
+    def written(*, list_tools: bool) -> str:
+        turns, listed = shaped(source, messages, tools, special, history, list_tools=list_tools)
+        return expand(
+            source, context(source, turns, listed, special, prompted=add_generation_prompt, today=today), today
+        )
+
     try:
-        return expand(source, context, today)
+        return written(list_tools=True)
     except TemplateFault as error:
-        raise BadRequest(
-            f"the model's chat template refuses these messages: {str(error)[:500]}. "
-            "Change the order or the roles of the messages.",
-            param="messages",
-        ) from error
+        refusal = error
+    try:
+        if tools:  # it may be only that it cannot read the schema of one of them
+            return written(list_tools=False)
+    except TemplateFault:
+        pass  # the first reason is the one that says something
+    raise BadRequest(
+        f"the model's chat template refuses these messages: {str(refusal)[:500]}. "
+        "Change the order or the roles of the messages.",
+        param="messages",
+    ) from refusal

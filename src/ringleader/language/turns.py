@@ -1,47 +1,24 @@
 """Shapes a conversation for one chat template: what the template cannot show is written in a way it can.
 
-What it can show is found by asking it: small conversations are rendered once per template, and a turn whose
-text does not appear (or that is refused) is not supported. Nothing here guesses from a template's source.
+What it can show is known from `traits`: the template was asked.
 """
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from itertools import takewhile
 
 from ringleader.language.dialects.history import TAGGED, History
 from ringleader.language.recursion import deeper_than
-from ringleader.language.sandbox import TemplateFault, expand
-from ringleader.language.schema import DEPTH_MAX, NO_ARGUMENTS
+from ringleader.language.schema import DEPTH_MAX
+from ringleader.language.tool_listing import as_json, listing
+from ringleader.language.traits import Traits, Turn, probe
 from ringleader.values import Json, Message, Tool
 
-Turn = dict[str, Json]
-
-SYSTEM, LATER, USER, AGAIN = "sysprobe71", "sysprobe72", "userprobe73", "userprobe74"
-NAME, VALUE, RESULT = "nameprobe75", "valueprobe76", "resultprobe77"
-PROBE_DAY = datetime.date(2024, 1, 1)  # some templates fail without a date
-TRAITS_MAX = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Traits:
-    """What a template shows. `system_late`: a system turn that is not the first. `repeats`: two turns of one
-    role in a row. `tools`: the list of tools. `calls`: calls and results of the history; `many_calls`: several
-    in one turn. `any_id`: call ids of any shape (some insist on nine letters and digits). `none_as_list`: wants
-    an empty list, not None, where there are no tools."""
-
-    system: bool
-    system_late: bool
-    repeats: bool
-    tools: bool
-    calls: bool
-    many_calls: bool
-    any_id: bool
-    none_as_list: bool
+REASONING = "reasoning"  # our own key, until the template's is known
+BROKEN = "arguments"  # holds what should have been arguments and was no object
+FILLER = ""  # said by nobody: for templates that want somebody to speak
 
 
 def shaped(
@@ -50,48 +27,41 @@ def shaped(
     tools: Sequence[Tool],
     special: tuple[str, str],
     history: History = TAGGED,
+    *,
+    list_tools: bool = True,
 ) -> tuple[list[Turn], list[Json] | None]:
-    """The turns and the list of tools to hand to the template. `special` is the text of its BOS and EOS tokens."""
+    """The turns and the list of tools to hand to the template. `special` is the text of its BOS and EOS tokens.
+
+    With `list_tools` false the tools are described in the system turn, whatever the template says it can list.
+    """
     traits = probe(template, *special)
-    described = [_tool(tool) for tool in tools]
     turns = [_turn(message) for message in _in_call_order(messages)]
-    if not traits.calls:
-        turns = [_calls_as_text(turn, history) for turn in turns]
-        turns = _merged(turns, lambda turn: "tool_results" in turn)
-    else:
-        if history.ids != "any":
-            by_turn = history.ids == "indexed_by_turn"
-            turns = _with_ids(turns, lambda name, n: f"functions.{name}:{n}", by_turn=by_turn)
-        elif not traits.any_id:
-            turns = _with_ids(turns, lambda _, n: f"call{n:05d}")
-        turns = turns if traits.many_calls else _one_call_each(turns)
-    if described and not traits.tools:
-        turns.insert(0, {"role": "system", "content": history.describe(described)})
+    turns = _with_calls_shown(turns, traits, history)
+    listed: list[Json] | None = [] if traits.none_as_list else None
+    told = history.describe([as_json(tool) for tool in tools]) if tools else ""
+    if tools and traits.tools and list_tools:
+        found = listing(template, tools, special, plain_parameters=traits.plain_parameters)
+        listed, told = list(found.listed), found.text
+    if told:
+        turns.insert(0, {"role": "system", "content": told})
         if len(turns) > 1 and turns[1]["role"] == "system":  # the client's own words come first
             turns[0]["content"] = _joined(turns.pop(1)["content"], turns[0]["content"])
     turns = _systems_placed(turns, traits)
     if not traits.repeats:
         turns = _merged(turns, lambda turn: turn["role"] in {"user", "assistant"})
+    turns = _in_known_order([made for turn in turns for made in _shown_apart(turn, traits)], traits)
     for turn in turns:
         turn.pop("tool_results", None)
-    return turns, described if described and traits.tools else [] if traits.none_as_list else None
+    return turns, listed
 
 
 # ---------------------------------------------------------------- values to what templates read
 
 
-def _tool(tool: Tool) -> Json:
-    parameters = tool.parameters or NO_ARGUMENTS
-    return {
-        "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": dict(parameters)},
-    }
-
-
 def _turn(message: Message) -> Turn:
     turn: Turn = {"role": message.role, "content": message.content or ""}
     if message.reasoning:
-        turn["reasoning_content"] = message.reasoning
+        turn[REASONING] = message.reasoning
     if message.tool_calls:
         turn["tool_calls"] = [
             {
@@ -139,6 +109,17 @@ def _in_call_order(messages: Sequence[Message]) -> list[Message]:
 # ---------------------------------------------------------------- what the template cannot show
 
 
+def _with_calls_shown(turns: list[Turn], traits: Traits, history: History) -> list[Turn]:
+    """Calls and results in the template's own form, or as text where it has none."""
+    if not traits.calls:
+        return _merged([_calls_as_text(turn, history) for turn in turns], lambda turn: "tool_results" in turn)
+    if history.ids == "indexed":
+        turns = _with_ids(turns, lambda name, n: f"functions.{name}:{n}")
+    elif not traits.any_id:
+        turns = _with_ids(turns, lambda _, n: f"call{n:05d}")
+    return turns if traits.many_calls else _one_call_each(turns)
+
+
 def _calls_as_text(turn: Turn, history: History) -> Turn:
     if turn["role"] == "tool":
         return {"role": "user", "content": history.write_result(turn["content"]), "tool_results": True}
@@ -151,20 +132,28 @@ def _calls_as_text(turn: Turn, history: History) -> Turn:
 
 
 def _systems_placed(turns: list[Turn], traits: Traits) -> list[Turn]:
-    """System turns where the template shows them: in place, all at the front, or in the first user turn."""
+    """System turns where the template shows them: in place, all at the front, or in a user turn."""
     systems = [turn for turn in turns if turn["role"] == "system"]
-    late = any(turn["role"] == "system" for turn in turns[1:])
-    if not systems or (traits.system and (traits.system_late or not late)):
+    others = [turn for turn in turns if turn["role"] != "system"]
+    users = [n for n, turn in enumerate(others) if turn["role"] == "user"]
+    if not systems or (not users and traits.system and traits.system_alone):
         return turns
     text = "\n\n".join(turn["content"] for turn in systems if turn["content"])
-    others = [turn for turn in turns if turn["role"] != "system"]
-    if traits.system:
-        return [{"role": "system", "content": text}, *others]
-    for n, turn in enumerate(others):
-        if turn["role"] == "user":
-            others[n] = {**turn, "content": _joined(text, turn["content"])}
-            return others
-    return [{"role": "user", "content": text}, *others]
+    if not users:
+        return [{"role": "user", "content": text}, *others]
+    if not traits.system:
+        return _put_before(others, users[0], text)
+    if traits.calls and not traits.system_in_loop and others[-1]["role"] == "tool":
+        return _put_before(others, users[-1], text)  # where such templates write it in a turn without tools
+    if traits.system_late or all(turn["role"] != "system" for turn in turns[1:]):
+        return turns
+    return [{"role": "system", "content": text}, *others]
+
+
+def _put_before(turns: list[Turn], index: int, text: str) -> list[Turn]:
+    """The text in that turn, before its own."""
+    turns[index] = {**turns[index], "content": _joined(text, turns[index]["content"])}
+    return turns
 
 
 def _merged(turns: list[Turn], may_merge: Callable[[Turn], bool]) -> list[Turn]:
@@ -207,7 +196,10 @@ def _one_call_each(turns: list[Turn]) -> list[Turn]:
             continue
         results = list(takewhile(lambda t: t["role"] == "tool", turns[n + 1 :]))
         for k, call in enumerate(calls):
-            split.append({**turn, "content": turn["content"] if k == 0 else "", "tool_calls": [call]})
+            first = {} if k == 0 else {"content": ""}
+            split.append({**turn, **first, "tool_calls": [call]})
+            if k > 0:
+                split[-1].pop(REASONING, None)
             split += [result for result in results if result.get("tool_call_id") == call["id"]]
             moved.add(call["id"])
     return split
@@ -217,47 +209,52 @@ def _joined(first: str, second: str) -> str:
     return f"{first}\n\n{second}" if first and second else first or second
 
 
-# ---------------------------------------------------------------- asking the template
+# ---------------------------------------------------------------- the form in which it is shown
 
 
-@lru_cache(maxsize=TRAITS_MAX)
-def probe(template: str, bos_token: str, eos_token: str) -> Traits:
-    """What `template` shows, found by rendering a handful of small conversations."""
-
-    def shows(turns: list[Turn], wanted: Sequence[str], tools: list[Json] | None = None) -> bool:
-        context = {"messages": turns, "tools": tools, "bos_token": bos_token, "eos_token": eos_token}
-        try:
-            text = expand(template, {**context, "add_generation_prompt": True}, PROBE_DAY)
-        except TemplateFault:
-            return False
-        return all(word in text for word in wanted)
-
-    user: Turn = {"role": "user", "content": USER}
-    system: Turn = {"role": "system", "content": SYSTEM}
-    later: Turn = {"role": "system", "content": LATER}
-    again: Turn = {"role": "user", "content": AGAIN}
-    answer: Turn = {"role": "assistant", "content": VALUE}
-    tool = _tool(Tool(NAME, "probe", {"type": "object", "properties": {"key": {"type": "string"}}}))
-    none: list[Json] | None = None if shows([user], (USER,)) else []
-    any_id = shows(_call_turns("call_probe123456"), (NAME, VALUE, RESULT), [tool])
-    repeats = shows([user, again], (USER, AGAIN), none) and shows([user, answer, answer, again], (USER, AGAIN), none)
-    return Traits(
-        system=shows([system, user], (SYSTEM, USER), none),
-        system_late=shows([system, user, answer, later, again], (SYSTEM, LATER, AGAIN), none),
-        repeats=repeats,
-        tools=shows([user], (NAME,), [tool]),
-        calls=any_id or shows(_call_turns("abcdef123"), (NAME, VALUE, RESULT), [tool]),
-        many_calls=shows(_call_turns("abcdef123", "abcdef124"), (f"{VALUE}1",), [tool]),
-        any_id=any_id,
-        none_as_list=none is not None and shows([user], (USER,), none),
-    )
+def _shown_apart(turn: Turn, traits: Traits) -> list[Turn]:
+    """The turn under the keys and in the types that the template reads; as two where it shows no text beside calls.
+    Reasoning that it shows under no key is left out: such models are not shown their own."""
+    turn = dict(turn)
+    reasoning = turn.pop(REASONING, "")
+    if "tool_calls" not in turn:
+        return [{**turn, traits.reasoning: reasoning} if reasoning and traits.reasoning else turn]
+    said: list[Turn] = []
+    if turn["content"] and not traits.call_text:
+        if traits.call_after_text:
+            said = [{"role": turn["role"], "content": turn["content"]}]
+        elif traits.reasoning:  # a plan, as those who show no other text call it
+            reasoning = _joined(reasoning, turn["content"])
+        turn["content"] = ""
+    elif turn["content"] and reasoning and traits.reasoning and not traits.reasoning_beside_text:
+        reasoning, turn["content"] = _joined(reasoning, turn["content"]), ""
+    if not turn["content"] and not traits.empty_content:
+        turn["content"] = None
+    if reasoning and traits.reasoning:
+        turn[traits.reasoning] = reasoning
+    turn["tool_calls"] = [_typed(call, traits) for call in turn["tool_calls"]]
+    return [*said, turn]
 
 
-def _call_turns(*ids: str) -> list[Turn]:
-    """A question, a call for each id (the last one's value ends in its number), and their results."""
-    calls: list[Json] = [
-        {"id": id_, "type": "function", "function": {"name": NAME, "arguments": {"key": f"{VALUE}{n or ''}"}}}
-        for n, id_ in enumerate(ids)
-    ]
-    results: list[Turn] = [{"role": "tool", "content": RESULT, "tool_call_id": id_, "name": NAME} for id_ in ids]
-    return [{"role": "user", "content": USER}, {"role": "assistant", "content": "", "tool_calls": calls}, *results]
+def _typed(call: Json, traits: Traits) -> Json:
+    """The call with its arguments as the object or the text that the template wants."""
+    arguments = call["function"]["arguments"]
+    if isinstance(arguments, str) and not traits.any_arguments:
+        arguments = {BROKEN: arguments}
+    if not traits.object_arguments and not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return {**call, "function": {**call["function"], "arguments": arguments}}
+
+
+def _in_known_order(turns: list[Turn], traits: Traits) -> list[Turn]:
+    """With an empty turn where the template wants the other side to speak first."""
+    found: list[Turn] = []
+    for turn in turns:
+        last = next((turn for turn in reversed(found) if turn["role"] != "system"), None)
+        if last is None and turn["role"] == "assistant" and not traits.assistant_first:
+            found.append({"role": "user", "content": FILLER})
+        used = last is not None and (last["role"] == "tool" or "tool_calls" in last)
+        if used and turn["role"] == "user" and not traits.user_after_result:
+            found.append({"role": "assistant", "content": FILLER})
+        found.append(turn)
+    return found

@@ -10,7 +10,7 @@ from ringleader.language.dialects.dialect import Dialect, Marker
 from ringleader.language.prompt import Voice
 from ringleader.language.read_back import reads_back
 from ringleader.language.template import CHATML
-from ringleader.language.turns import Traits, probe
+from ringleader.language.traits import Traits, probe
 
 Role = Literal["begins calls", "inside calls", "begins reasoning", "ends reasoning"]
 NO_TOOLS = "the template knows no tools"

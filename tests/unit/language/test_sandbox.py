@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from ringleader.language.sandbox import TemplateFault, expand
+from ringleader.language.sandbox import TemplateFault, expand, variables
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,7 @@ from ringleader.language.sandbox import TemplateFault, expand
         ("  {% if true %}\n  a\n  {% endif %}\n", "  a\n"),
         ("{{ strftime_now('%d %b %Y') }}", "02 Jan 2025"),
         ("{% for key, value in x | items %}{{ key }}{% endfor %}", "ba"),
+        ("{{ x.a | map('string') | tojson }}", '["1", "None", "True"]'),
         ("{{ unknown }}|{{ x.unknown is defined }}", "|False"),
     ],
 )
@@ -54,3 +55,11 @@ def test_a_template_that_fails_or_would_do_harm_is_a_fault_with_its_reason(templ
 
 def test_without_a_date_there_is_no_clock() -> None:
     assert expand("{{ strftime_now is defined }}", {}) == "False"
+
+
+def test_a_template_tells_what_it_takes_from_outside() -> None:
+    assert variables("{% set own = 1 %}{{ own + functions }}{% for m in messages %}{{ m }}{% endfor %}") == {
+        "functions",
+        "messages",
+    }
+    assert variables("{% if %}") == frozenset()

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ringleader.language.template import CHATML
-from ringleader.language.turns import Traits, Turn, probe, shaped
+from ringleader.language.traits import Turn
+from ringleader.language.turns import shaped
 from ringleader.values import Message, Tool, ToolCall
 from tests.unit.language.builders import NOW, WEATHER
 
@@ -36,6 +39,14 @@ WANTS_LIST = (
     "{% for tool in tools %}{{ tool.function.name }}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}"
 )
 
+ALTERNATES_WITH_CALLS = NATIVE.replace(
+    "{% for m in messages %}",
+    "{% set n = namespace(i=0) %}{% for m in messages %}{% if m.role in ['user', 'assistant'] and not m.tool_calls %}"
+    "{% if (m.role == 'user') != (n.i % 2 == 0) %}{{ raise_exception('must alternate') }}{% endif %}"
+    "{% set n.i = n.i + 1 %}{% endif %}",
+)
+NO_TEXT = NATIVE.replace("{{ m.content }}", "{% if not m.tool_calls %}{{ m.content }}{% endif %}", 1)
+
 LOOP = (
     Message("user", "Weather?"),
     Message(
@@ -54,24 +65,6 @@ def turns(template: str, messages: tuple[Message, ...], tools: tuple[Tool, ...] 
 
 def said(found: list[Turn]) -> list[tuple[str, str]]:
     return [(turn["role"], turn["content"]) for turn in found]
-
-
-@pytest.mark.parametrize(
-    ("template", "lacks"),
-    [
-        (NATIVE, set()),
-        (CHATML, {"tools", "calls", "any_id", "many_calls"}),
-        (NO_SYSTEM, {"system", "system_late", "tools", "calls", "any_id", "many_calls"}),
-        (FIRST_SYSTEM, {"system_late", "tools", "calls", "any_id", "many_calls"}),
-        (ALTERNATES, {"repeats", "tools", "calls", "any_id", "many_calls"}),
-        (NINE, {"any_id"}),
-        (ONE_CALL, {"many_calls"}),
-        ("{% syntax error", {"system", "system_late", "repeats", "tools", "calls", "any_id", "many_calls"}),
-    ],
-)
-def test_a_template_shows_what_it_can(template: str, lacks: set[str]) -> None:
-    names = ["system", "system_late", "repeats", "tools", "calls", "many_calls", "any_id"]
-    assert probe(template, "", "") == Traits(**{name: name not in lacks for name in names}, none_as_list=False)
 
 
 def test_absent_tools_are_a_list_only_for_a_template_that_wants_one() -> None:
@@ -94,7 +87,10 @@ def test_calls_are_given_as_objects_and_results_in_the_order_of_the_calls() -> N
 
 @pytest.mark.parametrize("broken", ['{"a": ', "text", "[1]", '"x"', "[" * 100_000, '{"a":' * 500 + "1" + "}" * 500])
 def test_arguments_that_are_no_object_stay_the_text_that_they_are(broken: str) -> None:
-    found = turns(NATIVE, (Message("assistant", "", tool_calls=(ToolCall("c", "now", broken),)),))
+    takes_text = NATIVE.replace(
+        "{% for k, v in call.function.arguments | items %} {{ k }}={{ v }}{% endfor %}", "{{ call.function.arguments }}"
+    )
+    found = turns(takes_text, (Message("assistant", "", tool_calls=(ToolCall("c", "now", broken),)),))
     assert found[0]["tool_calls"][0]["function"]["arguments"] == broken
 
 
@@ -190,5 +186,108 @@ def test_calls_made_together_are_split_for_a_template_that_takes_one() -> None:
     ]
 
 
-def test_reasoning_is_handed_to_templates_that_keep_it() -> None:
-    assert turns(NATIVE, (Message("assistant", "A", reasoning="hm"),))[0]["reasoning_content"] == "hm"
+@pytest.mark.parametrize("key", ["reasoning_content", "thinking", "reasoning"])
+def test_reasoning_is_handed_over_under_the_key_that_the_template_reads(key: str) -> None:
+    thinks = NATIVE.replace("{{ m.content }}", f"{{{{ m.{key} }}}}{{{{ m.content }}}}")
+    assert turns(thinks, (Message("assistant", "A", reasoning="hm"),))[0][key] == "hm"
+    assert set(turns(NATIVE, (Message("assistant", "A", reasoning="hm"),))[0]) == {"role", "content"}
+
+
+def test_reasoning_comes_once_where_calls_are_split() -> None:
+    thinks = ONE_CALL.replace("{{ m.content }}", "{{ m.thinking }}{{ m.content }}")
+    messages = (LOOP[0], replace(LOOP[1], reasoning="hm"), *LOOP[2:])
+    assert [turn.get("thinking") for turn in turns(thinks, messages)] == [None, "hm", None, None, None]
+
+
+def test_text_beside_a_call_is_said_before_it_where_the_template_shows_none_there() -> None:
+    found = turns(NO_TEXT, (LOOP[0], replace(LOOP[1], content="Let me see."), *LOOP[2:]))
+    assert said(found)[:3] == [("user", "Weather?"), ("assistant", "Let me see."), ("assistant", "")]
+    assert "tool_calls" not in found[1]
+    assert len(found[2]["tool_calls"]) == 2
+
+
+def test_text_beside_a_call_is_a_plan_where_only_reasoning_may_stand_there() -> None:
+    plans = NO_TEXT.replace("{% for call", "{{ m.reasoning_content }}{% for call").replace(
+        "{% for m in messages %}",
+        "{% for m in messages %}{% if loop.previtem and m.tool_calls and loop.previtem.role == 'assistant' %}"
+        "{{ raise_exception('alternate') }}{% endif %}",
+    )
+    found = turns(plans, (LOOP[0], replace(LOOP[1], content="Let me see.", reasoning="hm"), *LOOP[2:]))
+    assert (found[1]["content"], found[1]["reasoning_content"]) == ("", "hm\n\nLet me see.")
+
+
+def test_reasoning_and_text_are_one_where_a_call_may_have_but_one_of_them() -> None:
+    either = NATIVE.replace(
+        "{{ m.content }}",
+        "{% if m.thinking and m.content %}{{ raise_exception('not both') }}{% endif %}{{ m.thinking }}{{ m.content }}",
+    )
+    found = turns(either, (LOOP[0], replace(LOOP[1], content="Let me see.", reasoning="hm"), *LOOP[2:]))
+    assert (found[1]["content"], found[1]["thinking"]) == ("", "hm\n\nLet me see.")
+
+
+def test_somebody_speaks_between_results_and_a_question_where_the_template_insists() -> None:
+    again = (*LOOP, Message("user", "And now?"))
+    assert [turn["role"] for turn in turns(ALTERNATES_WITH_CALLS, again)] == [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+        "user",
+    ]
+    assert turns(ALTERNATES_WITH_CALLS, again)[4]["content"] == ""
+    assert len(turns(NATIVE, again)) == 5
+
+
+def test_somebody_asks_first_where_the_template_insists() -> None:
+    greeting = (Message("assistant", "Hello."), Message("user", "Hi."))
+    assert said(turns(ALTERNATES_WITH_CALLS, greeting))[0] == ("user", "")
+    assert said(turns(NATIVE, greeting))[0] == ("assistant", "Hello.")
+    alone = (Message("system", "Be brief."), *greeting)
+    assert [role for role, _ in said(turns(ALTERNATES_WITH_CALLS, alone))] == ["system", "user", "assistant", "user"]
+
+
+def test_a_system_turn_alone_is_a_question_where_the_template_wants_one() -> None:
+    asks = NATIVE.replace(
+        "{% for m", "{% if messages[-1].role == 'system' %}{{ raise_exception('!') }}{% endif %}{% for m", 1
+    )
+    assert said(turns(asks, (Message("system", "Be brief."),))) == [("user", "Be brief.")]
+    assert said(turns(NATIVE, (Message("system", "Be brief."),))) == [("system", "Be brief.")]
+
+
+def test_a_system_text_that_is_lost_while_tools_are_used_stands_in_the_last_question() -> None:
+    loses = (
+        "{% for m in messages %}{% if m.role != 'system' %}[{{ m.role }}]{% if loop.last and m.role == 'user' and "
+        "messages[0].role == 'system' %}{{ messages[0].content }}{% endif %}{{ m.content }}"
+        "{% for call in m.tool_calls or [] %}{{ call }}{% endfor %}{% endif %}{% endfor %}"
+    )
+    brief = (Message("system", "Be brief."), Message("user", "Hi."), Message("assistant", "Yes?"), *LOOP)
+    assert said(turns(loses, brief))[:3] == [
+        ("user", "Hi."),
+        ("assistant", "Yes?"),
+        ("user", "Be brief.\n\nWeather?"),
+    ]
+    assert said(turns(loses, brief[:2])) == [("system", "Be brief."), ("user", "Hi.")]
+
+
+def test_calls_have_no_content_where_the_template_knows_calls_only_so() -> None:
+    wants_none = NATIVE.replace(
+        "{% for call in m.tool_calls or [] %}", "{% for call in m.tool_calls or [] if m.content is none %}"
+    )
+    found = turns(wants_none, LOOP)
+    assert found[1]["content"] is None
+    assert found[0]["content"] == "Weather?"
+
+
+def test_arguments_are_json_text_where_the_template_wants_text() -> None:
+    wants_text = NATIVE.replace(
+        "{% for k, v in call.function.arguments | items %} {{ k }}={{ v }}{% endfor %}",
+        "{{ 'x' + call.function.arguments }}",
+    )
+    call = turns(wants_text, LOOP)[1]["tool_calls"][0]
+    assert call["function"]["arguments"] == '{"city": "Oslo"}'
+
+
+def test_broken_arguments_are_wrapped_where_the_template_wants_an_object() -> None:
+    broken = (LOOP[0], Message("assistant", "", tool_calls=(ToolCall("c", "now", '{"a": '),)))
+    assert turns(NATIVE, broken)[1]["tool_calls"][0]["function"]["arguments"] == {"arguments": '{"a": '}
