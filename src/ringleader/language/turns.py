@@ -113,8 +113,9 @@ def _with_calls_shown(turns: list[Turn], traits: Traits, history: History) -> li
     """Calls and results in the template's own form, or as text where it has none."""
     if not traits.calls:
         return _merged([_calls_as_text(turn, history) for turn in turns], lambda turn: "tool_results" in turn)
-    if history.ids == "indexed":
-        turns = _with_ids(turns, lambda name, n: f"functions.{name}:{n}")
+    if history.ids != "any":
+        by_turn = history.ids == "indexed_by_turn"
+        turns = _with_ids(turns, lambda name, n: f"functions.{name}:{n}", by_turn=by_turn)
     elif not traits.any_id:
         turns = _with_ids(turns, lambda _, n: f"call{n:05d}")
     return turns if traits.many_calls else _one_call_each(turns)
