@@ -180,7 +180,7 @@ def _thought(thinking: Thinking | None, reasoning: Reasoning, then: str, *, requ
 
 def _start_of_content(dialect: Dialect, choice: ToolChoice, rests: Mapping[int, str]) -> list[str]:
     """Text of a form, or calls: no other text stands beside either."""
-    ways = ["content"]
+    ways = [_framed(dialect, "content")]
     if choice.mode == "auto":
         ways += [f"{dialect.opens[n].marker.lark} {rest}" for n, rest in rests.items()]
     return [f"answer: {' | '.join(ways)}"]
@@ -193,11 +193,12 @@ def _start_of_answer(dialect: Dialect, choice: ToolChoice, reasoning: Reasoning,
     thinking, early = dialect.thinking, ""
     if thinking is not None and thinking.expected and reasoning == "possible" and thinking.open.lead is None:
         early = f" & ~/\\s*{literal(thinking.open.text)}{ANYTHING}/"
-    ways, lines = ["TEXT"], [f"TEXT: /{ANYTHING}/{''.join(bars.values())}{early}"]
+    text = _framed(dialect, "TEXT")
+    ways, lines = [text], [f"TEXT: /{ANYTHING}/{''.join(bars.values())}{early}"]
     for n, rest in rests.items() if choice.mode == "auto" else ():
         opens = dialect.opens[n]
         if opens.marker.lead == "":
-            ways.append(f"TEXT {opens.marker.lark} {rest}")
+            ways.append(f"{f'({text})?' if dialect.around else text} {opens.marker.lark} {rest}")
         elif opens.first:
             lines.append(f"lead_{n}[lazy]: /\\s*{literal(opens.marker.text)}/")
             ways.append(f"lead_{n} {rest}")
@@ -207,6 +208,14 @@ def _start_of_answer(dialect: Dialect, choice: ToolChoice, reasoning: Reasoning,
             lines += more
             ways.append(f"{leading} {rest}")
     return [f"answer: {' | '.join(ways)}", *lines]
+
+
+def _framed(dialect: Dialect, rule: str) -> str:
+    """The rule of visible text, in what the family writes around it."""
+    if not dialect.around:
+        return rule
+    before, after = dialect.around
+    return f"{before.lark} {rule} {after.lark}"
 
 
 def _overlaps(one: Opens, other: Opens) -> bool:

@@ -170,6 +170,8 @@ class StreamParser:
             found += self._frames.markers
         if self._mode is Mode.BLOCK:
             found += self._dialect.markers
+        if self._mode is Mode.TEXT or self._mode is Mode.REASONING:
+            found += self._dialect.around
         if thinking is not None and self._mode is Mode.TEXT:
             found.append(thinking.open)
         if thinking is not None and self._mode is Mode.REASONING:
@@ -185,6 +187,8 @@ class StreamParser:
             self._meet_in_block(marker, opens)
         elif opens is not None:
             self._begin_block(opens)
+        elif marker in self._dialect.around:
+            self._step_over(begins=marker == self._dialect.around[0])
         elif thinking is not None and marker is thinking.open:
             self._begin_reasoning()
         else:
@@ -206,6 +210,14 @@ class StreamParser:
         elif self._frames is not None:
             self._held += char
             self._frames.push(char)
+
+    def _step_over(self, *, begins: bool) -> None:
+        """A marker around text is no text, and neither is whitespace outside of the two."""
+        if self._mode is Mode.REASONING:  # the model forgot to close it
+            self._end_reasoning()
+        elif not self._stops_before(len(self._held)):
+            self._emit("text", self._held.rstrip() if begins else self._held)
+        self._held, self._swallow, self._first = "", not begins, True
 
     def _turn_to(self, part: Part, marker: Marker) -> None:
         """A frame ends what came before it and begins a part of another kind."""

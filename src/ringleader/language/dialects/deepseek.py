@@ -58,11 +58,10 @@ class DeepSeek(Dialect):
 
 def deepseek_v31(tokenizer: Tokenizer) -> DeepSeek:
     """`<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{...}<｜tool▁call▁end｜>...<｜tool▁calls▁end｜>`"""
-    separator, end = marker(tokenizer, SEPARATOR), marker(tokenizer, CALL_END)
     form = MarkedForm(
         begin=marker(tokenizer, CALL_BEGIN),
-        middle=separator,
-        end=end,
+        middle=marker(tokenizer, SEPARATOR),
+        end=marker(tokenizer, CALL_END),
         close=marker(tokenizer, CALLS_END),
         name_of=_name,
     )
@@ -74,9 +73,10 @@ def deepseek_v3(tokenizer: Tokenizer) -> DeepSeek:
     form = MarkedForm(
         begin=marker(tokenizer, CALL_BEGIN),
         middle=marker(tokenizer, FENCE),
-        end=marker(tokenizer, FENCE_END + CALL_END),
+        end=marker(tokenizer, CALL_END),
         close=marker(tokenizer, CALLS_END),
         name_of=_name,
+        after=FENCE_END,
     )
     head = f"{json.dumps(KIND)} {marker(tokenizer, SEPARATOR).lark}"
     return _deepseek(tokenizer, "deepseek_v3", form, _history(_fenced), head=head, between="\n")

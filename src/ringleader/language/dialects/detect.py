@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ringleader.errors import ModelUnsupported
+from ringleader.language.dialects.command_r import command_r
 from ringleader.language.dialects.deepseek import deepseek_v3, deepseek_v31
 from ringleader.language.dialects.deepseek_dsml import deepseek_dsml
 from ringleader.language.dialects.dialect import Dialect
@@ -80,6 +81,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("minimax_m1", minimax_m1, template_has("<tool_calls>", '{"name": <tool-name>')),
     Entry("qwen_xml", qwen_xml, template_has("<function=", "<parameter=")),
     Entry("llama_json", llama_json, template_has('{"name": function name, "parameters"')),
+    Entry("command_r", command_r, template_has("<|START_ACTION|>")),
     Entry("granite", granite, template_has("<|tool_call|>", "<|start_of_role|>")),
     Entry("phi4_mini", phi4_mini, template_has("<|tool|>", "<|/tool|>")),
     Entry("phi4_mini", phi4_mini, template_has("functools[")),

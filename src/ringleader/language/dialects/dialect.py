@@ -190,7 +190,8 @@ class Dialect(ABC):
     """One family's way to write calls and reasoning.
 
     `opens`: how a block begins; the grammar writes the first. `markers`: special tokens that mean something
-    inside a block. `history`: calls and tools as text, where the chat template cannot show them.
+    inside a block. `history`: calls and tools as text, where the chat template cannot show them. `around`: the
+    special tokens before and after all visible text, for families that frame it; none, or two.
     """
 
     name: str
@@ -198,6 +199,7 @@ class Dialect(ABC):
     markers: tuple[Marker, ...] = ()
     thinking: Thinking | None = None
     history: History = TAGGED
+    around: tuple[Marker, ...] = ()
 
     @abstractmethod
     def grammar(self, calls: Sequence[CallRule], least: int, most: int) -> str:

@@ -32,14 +32,16 @@ class MarkedForm:
     name_of: Callable[[str], str] = stripped
     before_name: str = ""
     aside: str = ""  # lark of what may stand between a name and `middle`
+    after: str = ""  # what stands between the arguments and `end`
 
     def rules(self, rule: str, calls: Sequence[CallRule]) -> str:
         """Lark: `rule` is one call from its name to its `end`, without `begin`."""
+        after = json.dumps(self.after) if self.after else ""
         end = self.end.lark if self.end is not None else ""
         lines = [f"{rule}: " + " | ".join(f"{rule}_{n}" for n in range(len(calls)))]
         for n, call in enumerate(calls):
             name = json.dumps(self.before_name + call.name)
-            lines += [f"{rule}_{n}: {name} {self.aside} {self.middle.lark} {rule}_arguments_{n} {end}"]
+            lines += [f"{rule}_{n}: {name} {self.aside} {self.middle.lark} {rule}_arguments_{n} {after} {end}"]
             lines += [f"{rule}_arguments_{n}: %json {call.text}"]
         return "\n".join(lines)
 
@@ -74,7 +76,7 @@ class MarkedReader:
     def meet(self, marker: Marker) -> list[CallEvent]:
         if self._place == "name" and marker == self._form.middle:
             return self._begin_arguments(self._held)
-        if self._place == "between" and self._is_between(marker):
+        if self._place == "between" and marker in (self._form.begin, self._form.end, self._form.close):
             self._pass(marker.text)
         elif self._place == "name" and marker not in (self._form.begin, self._form.close):
             self._held += marker.text  # some families put more between the name and its arguments
@@ -82,15 +84,11 @@ class MarkedReader:
             self.state = "broken"
         return []
 
-    def _is_between(self, marker: Marker) -> bool:
-        """Whether it is markup between arguments; of an `end` made of text and tokens each token is."""
-        end = self._form.end
-        return marker in (self._form.begin, end, self._form.close) or (end is not None and marker.token in end.pieces)
-
     def _between(self) -> Awaited:
         form = self._form
         marks = [mark for mark in (form.begin, form.end, form.close) if mark is not None and mark.token is None]
-        return Awaited([mark.text.strip() for mark in marks], WHITESPACE + "}")
+        texts = [mark.text.strip() for mark in marks] + ([form.after.strip()] if form.after else [])
+        return Awaited(texts, WHITESPACE + "}")
 
     def _pass(self, text: str) -> None:
         form = self._form
