@@ -157,7 +157,9 @@ def _answer(dialect: Dialect, rules: Sequence[CallRule], shape: Shape, choice: T
     if shape.content is not None:
         lines += [f"content: %json {shape.content}", *_start_of_content(dialect, choice, rests)]
         return "\n".join([*_thought(thinking, reasoning, "answer", required=True), *lines])
-    lines += _start_of_answer(dialect, choice, reasoning, rests)
+    heads = dict(dialect.heads(rules))
+    heads |= {f"{dialect.opens[0].marker.text}{name}{NEWLINE}": raw_rule(n) for n, name in enumerate(shape.raw)}
+    lines += _start_of_answer(dialect, choice, reasoning, rests, heads)
     return "\n".join([*_thought(thinking, reasoning, "answer", required=False), *lines])
 
 
@@ -186,10 +188,12 @@ def _start_of_content(dialect: Dialect, choice: ToolChoice, rests: Mapping[int, 
     return [f"answer: {' | '.join(ways)}"]
 
 
-def _start_of_answer(dialect: Dialect, choice: ToolChoice, reasoning: Reasoning, rests: Mapping[int, str]) -> list[str]:
+def _start_of_answer(
+    dialect: Dialect, choice: ToolChoice, reasoning: Reasoning, rests: Mapping[int, str], heads: Mapping[str, str]
+) -> list[str]:
     """Free text, then perhaps calls. A marker that is plain text can only be written as the begin of a call:
     the lazy lexeme ends at its first appearance, and the other one does not contain it at all."""
-    bars = {opens: f" & ~{_barred(opens)}" for opens in dialect.opens if _is_barred(opens, choice)}
+    bars = {opens: f" & ~{_barred(opens, heads)}" for opens in dialect.opens if _is_barred(opens, choice)}
     thinking, early = dialect.thinking, ""
     if thinking is not None and thinking.expected and reasoning == "possible" and thinking.open.lead is None:
         early = f" & ~/\\s*{literal(thinking.open.text)}{ANYTHING}/"
@@ -199,6 +203,10 @@ def _start_of_answer(dialect: Dialect, choice: ToolChoice, reasoning: Reasoning,
         opens = dialect.opens[n]
         if opens.marker.lead == "":
             ways.append(f"{f'({text})?' if dialect.around else text} {opens.marker.lark} {rest}")
+        elif opens.then:
+            for k, (head, after) in enumerate(heads.items()):
+                lines.append(f"lead_{n}_{k}[lazy]: /\\s*{literal(head)}/")
+                ways.append(f"lead_{n}_{k} {after}")
         elif opens.first:
             lines.append(f"lead_{n}[lazy]: /\\s*{literal(opens.marker.text)}/")
             ways.append(f"lead_{n} {rest}")
@@ -228,7 +236,10 @@ def _is_barred(opens: Opens, choice: ToolChoice) -> bool:
     return opens.marker.lead != "" and (choice.mode == "auto" or opens.first or not opens.kept)
 
 
-def _barred(opens: Opens) -> str:
+def _barred(opens: Opens, heads: Mapping[str, str]) -> str:
+    if opens.then:
+        begins = [f"{literal(opens.marker.text)}{opens.then}", *map(literal, heads)]
+        return f"/\\s*({'|'.join(begins)}){ANYTHING}/"
     if opens.first:
         return f"/\\s*{literal(opens.marker.text)}{ANYTHING}/"
     return containing(opens.marker.text)

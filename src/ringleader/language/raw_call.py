@@ -24,11 +24,14 @@ class RawInput:
 
 
 class RawBlock:
-    """A `BlockReader` of a name of `names`, a new line and a raw input; any other block is `inner`'s to read."""
+    """A `BlockReader` of a name of `names`, a new line and a raw input; any other block is `inner`'s to read.
 
-    def __init__(self, inner: BlockReader, names: frozenset[str]) -> None:
+    `begin` is the text of the opening marker where that comes to the reader too.
+    """
+
+    def __init__(self, inner: BlockReader, names: frozenset[str], begin: str = "") -> None:
         self._reader: BlockReader = inner
-        self._heads = {f"{name}\n": name for name in names}
+        self._heads = {f"{begin}{name}\n": name for name in names}
         self._held = ""  # what may yet be a name
         self._decided = False
 

@@ -340,9 +340,10 @@ class StreamParser:
         swallowed = self._held[len(text) :]
         self._emit("text", text)
         reader = self._dialect.reader(self._schemas)
-        self._enter_block(RawBlock(reader, self._raw_tools) if self._raw_tools else reader)
+        begin = opens.marker.text if opens.kept else ""
+        self._enter_block(RawBlock(reader, self._raw_tools, begin) if self._raw_tools else reader)
         self._raw = [swallowed] if opens.kept else [swallowed, opens.marker.text]
-        self._push_all(opens.marker.text if opens.kept else "")
+        self._push_all(begin)
 
     def _enter_block(self, reader: BlockReader) -> None:
         self._mode, self._held, self._fresh = Mode.BLOCK, "", False

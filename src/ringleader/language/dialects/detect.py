@@ -23,6 +23,7 @@ from ringleader.language.dialects.longcat import longcat
 from ringleader.language.dialects.minimax_m1 import minimax_m1
 from ringleader.language.dialects.minimax_m2 import minimax_m2
 from ringleader.language.dialects.mistral import mistral
+from ringleader.language.dialects.pythonic import lfm2, olmo3, pythonic
 from ringleader.language.dialects.qwen_xml import qwen_xml
 from ringleader.tokenizer import Tokenizer
 
@@ -81,6 +82,10 @@ TABLE: tuple[Entry, ...] = (
     Entry("minimax_m1", minimax_m1, template_has("<tool_calls>", '{"name": <tool-name>')),
     Entry("qwen_xml", qwen_xml, template_has("<function=", "<parameter=")),
     Entry("llama_json", llama_json, template_has('{"name": function name, "parameters"')),
+    Entry("lfm2", lfm2, template_has("<|tool_call_start|>")),
+    Entry("lfm2", lfm2, vocabulary_has("<|tool_call_start|>", "<|tool_call_end|>")),
+    Entry("olmo3", olmo3, template_has("<function_calls>", "</function_calls>", "<functions>")),
+    Entry("pythonic", pythonic, template_has("[func_name1(params_name1=params_value1")),
     Entry("command_r", command_r, template_has("<|START_ACTION|>")),
     Entry("granite", granite, template_has("<|tool_call|>", "<|start_of_role|>")),
     Entry("phi4_mini", phi4_mini, template_has("<|tool|>", "<|/tool|>")),

@@ -71,11 +71,13 @@ def marker(tokenizer: Tokenizer, text: str) -> Marker:
 @dataclass(frozen=True, slots=True)
 class Opens:
     """A marker that begins a block of calls. `first`: only where nothing but whitespace stands before it in
-    its stretch of text. `kept`: its text is a part of what the reader reads."""
+    its stretch of text. `kept`: its text is a part of what the reader reads. `then`: a regex of what makes a
+    call of so common a text (`first` only); see `Dialect.heads`."""
 
     marker: Marker
     first: bool = False
     kept: bool = False
+    then: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,10 @@ class Dialect(ABC):
     def grammar(self, calls: Sequence[CallRule], least: int, most: int) -> str:
         """Lark rules: `calls` is all of `least` to `most` calls, markers included; `calls_rest` the same
         without the marker of `opens[0]`, `calls_rest_1` without that of `opens[1]`, and so on."""
+
+    def heads(self, calls: Sequence[CallRule]) -> Mapping[str, str]:
+        """For an opening with a `then`: each text that begins a call, and the lark rule of all that follows it."""
+        return {}
 
     @abstractmethod
     def reader(self, schemas: Mapping[str, Json]) -> BlockReader:

@@ -130,11 +130,12 @@ def write_call(name: str, arguments: Json) -> str:
 
 
 def llama_json(tokenizer: Tokenizer) -> LlamaJson:
-    """The dialect for this vocabulary. `<|python_tag|>` begins a call only where it is a special token."""
-    tag = marker(tokenizer, "<|python_tag|>")
-    tagged = (Opens(tag),) if tag.token is not None else ()
+    """The dialect for this vocabulary."""
     return LlamaJson(
         name="llama_json",
-        opens=(*tagged, *(Opens(_in_pieces(text), first=True, kept=True) for text in BEGINS)),
+        opens=(
+            Opens(marker(tokenizer, "<|python_tag|>")),
+            *(Opens(_in_pieces(text), first=True, kept=True) for text in BEGINS),
+        ),
         history=History(describe_tools, write_call, TAGGED.write_result),
     )

@@ -46,7 +46,7 @@ def value_rules(rule: str, schema: Json, root: Json, end: Marker, *, lenient: bo
         lines += more
         looks += f" & ~/({words}){ended}/"
     for n, string in enumerate(strings_of(schema, root) if "string" in kinds else ()):
-        body, *more_regexes = _regexes(string)
+        body, *more_regexes = regexes(string)
         limits = "".join(f" & /{regex}{ended}/" for regex in more_regexes)
         way, more = until(f"{rule}_text_{n}", end, looks + limits, body)
         ways.append(way)
@@ -55,11 +55,11 @@ def value_rules(rule: str, schema: Json, root: Json, end: Marker, *, lenient: bo
     if others:
         part = only(schema, root, others) if "string" in kinds else schema
         ways.append(f"{rule}_json {end.lark}")
-        lines.append(f"{rule}_json: %json {_rooted(part, root, lenient)}")
+        lines.append(f"{rule}_json: %json {rooted(part, root, lenient)}")
     return [f"{rule}: {' | '.join(ways)}", *lines]
 
 
-def _regexes(schema: Mapping[str, Json]) -> list[str]:
+def regexes(schema: Mapping[str, Json]) -> list[str]:
     """What a string's raw text must match, all of it, as far as that can be told."""
     listed = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(listed, list):
@@ -90,7 +90,7 @@ def _compiles(regex: str) -> bool:
     return not LLMatcher.validate_grammar(str(LLMatcher.grammar_from_lark(f"start: /{regex}/")))
 
 
-def _rooted(schema: Json, root: Json, lenient: bool) -> str:
+def rooted(schema: Json, root: Json, lenient: bool) -> str:
     """The text after `%json` of a part of `root` whose references still point right."""
     part = schema if isinstance(schema, Mapping) else {}
     if '"$ref"' in json.dumps(part):
