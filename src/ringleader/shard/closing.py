@@ -6,7 +6,6 @@ within the limit is unknown, which is not the same as impossible.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,37 +22,57 @@ THOROUGH_STEPS = 1000  # the same once at the begin of a tight request, up to 0.
 TRIED_MAX = 3  # tokens of one kind that are tried at one place
 FEW = 24  # so few legal tokens are names and signs: each may lead elsewhere, so each is tried
 WIDE = 8  # a mask of more than 1/8 of the vocabulary: free text, whose end the mask does not show
+SLACK = 64  # tokens beyond twice the limit: so long a first ending may still be shortened to fit
+NONE = 1 << 30  # the length of no ending
 CHUNKS = (256, 4096)  # how much of an order is looked at before the next larger piece
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A place of a walk where another way could have been taken: a copy, and what was walked before."""
+    """A place of a walk where another way could have been taken: a copy, and what was walked before.
+
+    `decides` where few tokens were legal: what is chosen there says what must be written, elsewhere only how.
+    """
 
     matcher: Any
     before: Ending
     taken: int
+    decides: bool
 
 
 @dataclass(slots=True)
 class _Search:
-    """One search: what it has left, and the places to try anew. Those with few ways on come first: they decide
-    what must be written, the others only how."""
+    """One search: the shortest ending so far, and where something else could be tried.
+
+    What lies on the shortest ending's own way comes first, so that each improvement is built upon; decisions
+    come before all else, the earliest first.
+    """
 
     steps: int
-    limit: int
+    cap: int  # the longest ending worth walking to
     closers: Sequence[Ending]
-    few: deque[_Turn] = field(default_factory=deque)
-    many: deque[_Turn] = field(default_factory=deque)
+    best: Ending | None = None
+    own: list[_Turn] = field(default_factory=list)
+    others: list[_Turn] = field(default_factory=list)
+    walked: list[_Turn] = field(default_factory=list)  # of the walk that is under way
 
-    def remember(self, turn: _Turn, legal: int) -> None:
-        (self.few if legal <= FEW else self.many).append(turn)
+    def walk_ended(self, found: Ending | None, start: int) -> None:
+        """The walk that began after `start` tokens led to `found`."""
+        if found is None:
+            self.others += self.walked
+        else:
+            self.best, self.cap = found, len(found) - 1
+            self.own = [turn for turn in self.own if len(turn.before) <= start] + self.walked
+        self.walked = []
 
     def next_turn(self) -> _Turn | None:
-        """The earliest place that is left, while there are steps."""
-        if self.steps <= 0 or not (self.few or self.many):
-            return None
-        return (self.few or self.many).popleft()
+        """Where to try something else now, or None when the steps or the places are used up."""
+        for decides in (True, False):
+            for turns in (self.own, self.others):
+                at = next((at for at, turn in enumerate(turns) if turn.decides is decides), None)
+                if at is not None and self.steps > 0:
+                    return turns.pop(at)
+        return None
 
 
 class Closer:
@@ -89,38 +108,42 @@ class Closer:
 
         `closers` are what may end free text whose end no mask shows.
         """
-        search = _Search(steps, limit, closers)
+        search = _Search(steps, 2 * limit + SLACK, closers)
         for way in self._ranking.ways:
-            found = self._walk(matcher.deep_copy(), (), way, search)
-            if found is not None:
-                return found
+            if self._walk(matcher.deep_copy(), (), way, search) <= limit:
+                return search.best
         while (turn := search.next_turn()) is not None:
-            for token in self._other_ways(turn):
-                copy = turn.matcher.deep_copy()
-                if copy.consume_token(token):
-                    found = self._walk(copy, (*turn.before, token), self._ranking.ways[0], search)
-                    if found is not None:
-                        return found
+            for token in self._other_ways(turn) if len(turn.before) < search.cap else ():
+                copy, before = turn.matcher.deep_copy(), (*turn.before, token)
+                if copy.consume_token(token) and self._walk(copy, before, self._ranking.ways[0], search) <= limit:
+                    return search.best
         return None
 
     # ------------------------------------------------------------ one walk
 
-    def _walk(self, matcher: Any, walked: Ending, way: Way, search: _Search) -> Ending | None:
-        """Walks `matcher` to where it accepts, always by the token that `way` puts first."""
-        out, last = list(walked), -1
-        while not matcher.is_accepting() and search.steps > 0:
+    def _walk(self, matcher: Any, before: Ending, way: Way, search: _Search) -> int:
+        """Walks `matcher` to where it accepts, always by the token that `way` puts first.
+
+        Gives the length of the shortest ending that the search now knows.
+        """
+        out, last = list(before), -1
+        while not matcher.is_accepting() and search.steps > 0 and len(out) <= search.cap:
             step: Sequence[int] = self._forced(matcher)
             if not step:
                 search.steps -= 1
                 legal = self._fill(matcher)
                 step = self._choose(matcher, legal, way, search.closers, last)
+                if not step:
+                    break
                 last = step[0] if len(step) == 1 else -1
-                search.remember(_Turn(matcher.deep_copy(), tuple(out), step[0] if step else -1), legal)
+                decides = legal <= FEW and not self._ranking.digits[step[0]]
+                search.walked.append(_Turn(matcher.deep_copy(), tuple(out), step[0], decides))
             out += step
-            if not step or len(out) > search.limit or not matcher.consume_tokens(list(step)):
-                return None
-        found = matcher.is_accepting() and not matcher.is_error() and len(out) <= search.limit
-        return tuple(out) if found else None
+            if not matcher.consume_tokens(list(step)):
+                break
+        ended = matcher.is_accepting() and not matcher.is_error() and len(out) <= search.cap
+        search.walk_ended(tuple(out) if ended else None, len(before))
+        return NONE if search.best is None else len(search.best)
 
     def _forced(self, matcher: Any) -> list[int]:
         forced: list[int] = []
@@ -134,9 +157,8 @@ class Closer:
         """The next step; `last` is the token that was chosen just before, or -1."""
         if legal * WIDE < self._view.vocab_size:
             first = self._first_legal(way.narrow)
-            if first == last and self._ranking.words[last]:  # a number that is long enough, or not yet
-                other = self._first_legal(self._ranking.onward)
-                first = first if other is None else other
+            if first == last and self._ranking.endless[last]:  # a number that is long enough, or not yet
+                first = next((token for token in self._legal(self._ranking.onward) if token != last), first)
             return () if first is None else (first,)
         marker, *quotes = (self._first_legal(order) for order in way.wide)
         if marker is not None:

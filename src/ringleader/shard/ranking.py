@@ -22,8 +22,8 @@ LENGTH_MAX = 64  # bytes; longer tokens win nothing more
 LONG_MAX = 2048  # tokens looked at where only length counts
 
 # Classes of tokens: the hundreds of a sort key, whose rest orders tokens within a class.
-_END, _END_MARKER, _EMPTY, _CLOSE, _CLOSE_ON, _CLOSE_ONE, _MARKER, _ON = 0, 100, 200, 300, 400, 500, 600, 700
-_DIGIT, _LETTER, _TEXT, _OTHER, _OPEN, _FOREIGN, _NEVER = 800, 900, 1000, 1100, 1200, 1300, 1400
+_END, _END_MARKER, _EMPTY, _CLOSE, _CLOSE_ON, _CLOSE_ONE, _MARKER, _LINE, _ON = range(0, 900, 100)
+_DIGIT, _LETTER, _TEXT, _OTHER, _OPEN, _FOREIGN, _NEVER = range(900, 1600, 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,15 @@ class Way:
 class Ranking:
     """A vocabulary's orders. `ways` are to be tried in turn; `long` begins with the longest plain text.
 
-    `onward` is what ends a number or a word that nothing needs to be added to: white space, then all that is
-    neither digit nor letter. `words` says of each token whether it is only digits or only letters.
+    `onward` is what ends a number, a word or white space that nothing needs to be added to: all else, white space
+    first. `endless` says of each token whether it is such a thing, `digits` whether it is only digits.
     """
 
     ways: tuple[Way, ...]
     long: Order
     onward: Order
-    words: NDArray[np.bool_]
+    endless: NDArray[np.bool_]
+    digits: NDArray[np.bool_]
 
 
 def rank_tokens(view: Any, eos_ids: frozenset[int]) -> Ranking:
@@ -66,12 +67,14 @@ def rank_tokens(view: Any, eos_ids: frozenset[int]) -> Ranking:
     words = (ranks >= _DIGIT) & (ranks < _OTHER)
     lasting = np.where(words, _DIGIT + LENGTH_MAX - lengths, ranks)
     first = np.array([text[0] if text else 0 for text in texts])
-    marks = (ranks < _EMPTY) | ((ranks >= _MARKER) & (ranks < _ON))
+    marks = (ranks < _EMPTY) | ((ranks >= _MARKER) & (ranks < _LINE))
     ends = [marks, *((first == quote) & (ranks >= _CLOSE) & (ranks < _MARKER) for quote in QUOTES)]
     ways = tuple(Way(_sorted(each), tuple(_sorted(each, kind) for kind in ends)) for each in (ranks, single, lasting))
     blank = np.array([not text.strip() for text in texts])
     onward = _sorted(np.where(blank, lengths - LENGTH_MAX - 1, ranks), ~words)
-    return Ranking(ways, _sorted(-lengths, words)[:LONG_MAX], onward, words)
+    return Ranking(
+        ways, _sorted(-lengths, words)[:LONG_MAX], onward, words | blank, (ranks >= _DIGIT) & (ranks < _LETTER)
+    )
 
 
 def _sorted(ranks: NDArray[np.int64], chosen: NDArray[np.bool_] | None = None) -> Order:
@@ -86,7 +89,8 @@ def _rank(token: int, text: bytes, eos_ids: frozenset[int], special: bool) -> in
         return _END_MARKER if ENDING_MARKER.search(text) else _MARKER
     core = text.strip()
     if not core:
-        return _OPEN + min(len(text), 99) if text else _NEVER
+        # A line ends before a closing bracket; where more items could follow instead, this is the shorter way.
+        return (_LINE if b"\n" in text else _OPEN) + min(len(text), 99) if text else _NEVER
     closes = len(core) - len(core.lstrip(CLOSERS))
     within = max(0, 80 - 10 * closes) + min(9, len(text) - closes)
     if core[:2] in (b'""', b"''"):

@@ -31,6 +31,7 @@ class Steering:
         self._ending: Ending | None = None  # from the state before the next draw; None: not known
         self._steps = THOROUGH_STEPS  # of the first search
         self._retried = spec.max_tokens  # what is left of the budget when a search that found nothing is made again
+        self._tight = False  # the last draw did not stand: it is unlikely that the next one does
         self._reserve = spec.think_reserve if spec.demanded else 0
         if self._demanded:
             self._plan(matcher, min(spec.max_tokens, PLANNED_MAX))
@@ -59,9 +60,12 @@ class Steering:
         following = self._following(after, drawn, rest - 1)
         if following is None or self._need(following) > rest - 1:
             instead = self._instead(matcher, rest)
+            self._tight = instead is not None
             if instead is not None:
                 self._ending = self._ending[1:] if self._ending else ()
                 return instead
+        else:
+            self._tight = False
         self._ending = following
         return drawn
 
@@ -81,7 +85,7 @@ class Steering:
 
     def _following(self, after: Any, drawn: int, rest: int) -> Ending | None:
         """An ending from the state after `drawn`: the known one if it still is one and fits, or else a new one."""
-        known, steps = self._ending, STEPS
+        known, steps = self._ending, STEPS // 4 if self._tight else STEPS
         if known and known[0] == drawn:
             if self._need(known[1:]) <= rest:
                 return known[1:]
