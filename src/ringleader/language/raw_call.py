@@ -49,7 +49,7 @@ class RawBlock:
             return self._reader.push(char)
         self._held += char
         if (name := self._heads.get(self._held)) is not None:
-            self._decided, self._reader = True, RawInput()
+            self._held, self._decided, self._reader = "", True, RawInput()
             return [Started(name)]
         return [] if any(head.startswith(self._held) for head in self._heads) else self._release()
 
