@@ -15,7 +15,7 @@ from ringleader.language.dialects.dialect import Dialect
 from ringleader.language.stream import StreamParser
 from ringleader.language.template import render
 from ringleader.language.tool_choice import ToolChoice, normalise
-from ringleader.language.traits import probe
+from ringleader.language.traits import PROBE_DAY, probe
 from ringleader.tokenizer import Tokenizer
 from ringleader.values import ArgumentsDelta, CallEnded, CallStarted, Json, Message, Tool, ToolCall
 
@@ -26,6 +26,7 @@ TOOL = Tool(
     {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
 )
 QUESTION = Message("user", "How is the weather?")
+PROMPT_ENDS = ("\n", ">", "]", "assistant")  # of what stands before an answer
 CALL_ID = "call00000"  # in a shape that all templates take
 
 
@@ -51,9 +52,11 @@ def _written(tokenizer: Tokenizer, template: str, dialect: Dialect) -> Iterator[
         whole = _rendered(tokenizer, template, dialect, history, prompted=False)
         if question is None or whole is None:
             continue
+        least = whole.find(QUESTION.content or "")
         same = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(question, whole, strict=False))))
-        for end in dict.fromkeys((same, *(whole.rfind(mark, 0, same) + 1 for mark in ("\n", ">", "]", "assistant")))):
-            yield whole[:end], whole[end:]
+        for end in dict.fromkeys((same, *(whole.rfind(mark, 0, same) + len(mark) for mark in PROMPT_ENDS))):
+            if end > least:
+                yield whole[:end], whole[end:]
 
 
 def _rendered(
@@ -67,6 +70,7 @@ def _rendered(
             bos_token=tokenizer.bos_token,
             eos_token=tokenizer.eos_token,
             add_generation_prompt=prompted,
+            today=PROBE_DAY,
             history=dialect.history,
         )
     except BadRequest:

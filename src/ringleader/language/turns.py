@@ -127,7 +127,7 @@ def _calls_as_text(turn: Turn, history: History) -> Turn:
     if "tool_calls" not in turn:
         return turn
     calls = (call["function"] for call in turn["tool_calls"])
-    written = "\n".join(history.write_call(call["name"], call["arguments"]) for call in calls)
+    written = "\n".join(history.write_call(call["name"], _object(call["arguments"])) for call in calls)
     rest = {key: value for key, value in turn.items() if key != "tool_calls"}
     return {**rest, "content": f"{turn['content']}\n{written}" if turn["content"] else written}
 
@@ -240,11 +240,15 @@ def _shown_apart(turn: Turn, traits: Traits) -> list[Turn]:
 def _typed(call: Json, traits: Traits) -> Json:
     """The call with its arguments as the object or the text that the template wants."""
     arguments = call["function"]["arguments"]
-    if isinstance(arguments, str) and not traits.any_arguments:
-        arguments = {BROKEN: arguments}
+    if not traits.any_arguments:
+        arguments = _object(arguments)
     if not traits.object_arguments and not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
     return {**call, "function": {**call["function"], "arguments": arguments}}
+
+
+def _object(arguments: Json) -> Json:
+    return {BROKEN: arguments} if isinstance(arguments, str) else arguments
 
 
 def _in_known_order(turns: list[Turn], traits: Traits) -> list[Turn]:

@@ -5,12 +5,10 @@ GLM 4.5 and 4.6 write each tag on a line of its own, 4.7 and 5 write no newlines
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ringleader.errors import BadRequest
 from ringleader.language.dialects.dialect import (
     BlockReader,
     CallRule,
@@ -20,12 +18,10 @@ from ringleader.language.dialects.dialect import (
     several,
     think_tags,
 )
+from ringleader.language.dialects.shown_calls import FIRST, NAME, SECOND, two_calls
 from ringleader.language.dialects.typed_form import TypedForm, TypedReader
-from ringleader.language.template import render
 from ringleader.tokenizer import Tokenizer
-from ringleader.values import Json, Message, Tool, ToolCall
-
-NAME, FIRST, SECOND = "nameprobe", "firstprobe", "secondprobe"
+from ringleader.values import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,28 +101,10 @@ def shown_gaps(tokenizer: Tokenizer, prefix: str) -> Gaps:
         rf"{NAME}(\s*)<{prefix}arg_key>{FIRST}{end_of_key}(\s*){value}{FIRST}{end_of_value}"
         rf"(\s*)<{prefix}arg_key>{SECOND}{end_of_key}\s*{value}{SECOND}{end_of_value}"
         rf"(\s*)</{prefix}tool_call>(\s*)<{prefix}tool_call>",
-        _two_calls(tokenizer),
+        two_calls(tokenizer),
     )
     if found is None:
         return TIGHT if f"{end_of_key}{value}" in (tokenizer.chat_template or "") else Gaps()
     gaps = Gaps(*found.groups())
     # Where all keys have the same before them it is theirs, and a call without any writes it once less.
     return replace(gaps, after_name="") if gaps.after_name == gaps.before_key else gaps
-
-
-def _two_calls(tokenizer: Tokenizer) -> str:
-    keys = (FIRST, SECOND)
-    arguments = json.dumps({key: key for key in keys})
-    calls = tuple(ToolCall(f"call{key}", NAME, arguments) for key in keys)
-    turns = [
-        Message("user", "?"),
-        Message("assistant", "", tool_calls=calls),
-        *(Message("tool", "!", tool_call_id=call.id, name=NAME) for call in calls),
-    ]
-    tool = Tool(NAME, "", {"type": "object", "properties": {key: {"type": "string"} for key in keys}})
-    try:
-        return render(
-            tokenizer.chat_template, turns, [tool], bos_token=tokenizer.bos_token, eos_token=tokenizer.eos_token
-        )
-    except BadRequest:
-        return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from ringleader.language.dialects.dialect import (
 )
 from ringleader.language.dialects.history import CALL_CLOSE, CALL_OPEN
 from ringleader.language.dialects.json_call import JsonBlock, object_rules
+from ringleader.language.dialects.shown_calls import NAME, two_calls
 from ringleader.tokenizer import Tokenizer
 from ringleader.values import Json
 
@@ -47,12 +49,25 @@ class JsonTags(Dialect):
 
 
 def json_tags(tokenizer: Tokenizer) -> JsonTags:
-    """The dialect for this vocabulary; it reasons if the chat template speaks of a thinking tag."""
+    """The dialect for this vocabulary, with the whitespace that its chat template writes around calls; it reasons
+    if the template speaks of a thinking tag."""
     close = marker(tokenizer, CALL_CLOSE)
+    gap, between = _shown_gaps(tokenizer)
     return JsonTags(
         name="json_tags",
         opens=(Opens(marker(tokenizer, CALL_OPEN)),),
         markers=(close,),
         close=close,
+        gap=gap,
+        between=between,
         thinking=think_tags(tokenizer),
     )
+
+
+def _shown_gaps(tokenizer: Tokenizer) -> tuple[str, str]:
+    """Between tags and JSON, and between two blocks."""
+    tags = (re.escape(CALL_OPEN), re.escape(CALL_CLOSE))
+    shown = re.search(rf'{tags[0]}(\s*){{[^<]*"{NAME}"[^<]*}}(\s*){tags[1]}(\s*){tags[0]}', two_calls(tokenizer))
+    if shown is None or shown[1] != shown[2]:
+        return "\n", "\n"
+    return shown[1], shown[3]

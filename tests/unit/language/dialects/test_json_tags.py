@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from ringleader.language.dialects.json_tags import json_tags
 from ringleader.tokenizer import Tokenizer
+from tests.unit.language.vocabulary import CHATML, tokenizer_with
 
 
 def expects(tokenizer: Tokenizer) -> bool:
@@ -19,3 +24,18 @@ def test_a_model_reasons_if_its_template_speaks_of_it(marked: Tokenizer, plain: 
     assert expects(marked)
     assert expects(thinking)
     assert not expects(plain)
+
+
+@pytest.mark.parametrize(("gap", "between"), [("\n", "\n"), ("", ""), ("\n", ""), ("", "\n\n")])
+def test_the_whitespace_around_calls_is_the_templates(gap: str, between: str) -> None:
+    inner = '{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}'
+    template = (
+        "{% for m in messages %}{{ m.content }}{% for call in m.tool_calls or [] %}{% if not loop.first %}"
+        f"BETWEEN{{% endif %}}<tool_call>GAP{inner}GAP</tool_call>{{% endfor %}}{{% endfor %}}"
+    )
+    template = template.replace("GAP", f"{{{{ {json.dumps(gap)} }}}}").replace(
+        "BETWEEN", f"{{{{ {json.dumps(between)} }}}}"
+    )
+    dialect = json_tags(tokenizer_with((), template))
+    assert (dialect.gap, dialect.between) == (gap, between)
+    assert json_tags(tokenizer_with((), CHATML)).gap == "\n"
