@@ -14,7 +14,14 @@ from ringleader.errors import ModelFault, ModelUnsupported
 
 # End a model's turn after a call or an answer whatever the configuration says: no family writes them inside one,
 # and converted models often list only one of them. A model that is not stopped there calls itself.
-TURN_ENDS = ("<|return|>", "<|call|>", "<|eom_id|>", "<|eot_id|>")
+TURN_ENDS = (
+    "<|return|>",
+    "<|call|>",
+    "<|eom_id|>",
+    "<|eot_id|>",
+    "<|tool_response>",
+    "<start_function_response>",
+)
 
 
 class Tokenizer:

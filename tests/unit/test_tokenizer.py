@@ -24,6 +24,12 @@ def test_ends_of_a_turn_are_those_of_all_files_and_those_that_no_model_writes_in
     assert made.token_id("<|end|>") not in made.eos_ids
 
 
+def test_a_turn_ends_where_the_result_of_a_call_is_to_stand(tmp_path: Path) -> None:
+    for token in ("<|tool_response>", "<start_function_response>"):
+        made = load_tokenizer(stored(tmp_path, [token]))
+        assert made.token_id(token) in made.eos_ids
+
+
 def test_a_directory_without_a_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelFault, match=r"config\.json is missing"):
         load_tokenizer(tmp_path)

@@ -13,6 +13,7 @@ from ringleader.language.dialects.command_r import command_r
 from ringleader.language.dialects.deepseek import deepseek_v3, deepseek_v31
 from ringleader.language.dialects.deepseek_dsml import deepseek_dsml
 from ringleader.language.dialects.dialect import Dialect
+from ringleader.language.dialects.gemma import function_gemma, gemma4
 from ringleader.language.dialects.glm import glm
 from ringleader.language.dialects.harmony import harmony
 from ringleader.language.dialects.json_array import granite, phi4_mini
@@ -82,6 +83,10 @@ TABLE: tuple[Entry, ...] = (
     Entry("minimax_m1", minimax_m1, template_has("<tool_calls>", '{"name": <tool-name>')),
     Entry("qwen_xml", qwen_xml, template_has("<function=", "<parameter=")),
     Entry("llama_json", llama_json, template_has('{"name": function name, "parameters"')),
+    Entry("gemma4", gemma4, template_has("<|tool_call>call:")),
+    Entry("gemma4", gemma4, vocabulary_has("<|tool_call>", "<tool_call|>")),
+    Entry("function_gemma", function_gemma, template_has("<start_function_call>call:")),
+    Entry("function_gemma", function_gemma, vocabulary_has("<start_function_call>", "<end_function_call>")),
     Entry("lfm2", lfm2, template_has("<|tool_call_start|>")),
     Entry("lfm2", lfm2, vocabulary_has("<|tool_call_start|>", "<|tool_call_end|>")),
     Entry("olmo3", olmo3, template_has("<function_calls>", "</function_calls>", "<functions>")),

@@ -13,9 +13,9 @@ PLAIN = Marker('<|"|>', None, ('<|"|>',))
 TOKEN = Marker('<|"|>', 7, (7,))
 
 
-def read(text: str, close: str = ")", **more: object) -> str | None:
+def read(text: str, close: str = ")", quote: Marker | None = None, *, barewords: bool = False) -> str | None:
     """The JSON text, or None where the reader broke."""
-    reader = LiteralReader(close, **more)  # type: ignore[arg-type]
+    reader = LiteralReader(close, quote, barewords=barewords)
     found = "".join(map(reader.push, text))
     return found if reader.done and not reader.broken else None
 
