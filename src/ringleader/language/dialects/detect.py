@@ -88,6 +88,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("function_gemma", function_gemma, template_has("<start_function_call>call:")),
     Entry("function_gemma", function_gemma, vocabulary_has("<start_function_call>", "<end_function_call>")),
     Entry("lfm2", lfm2, template_has("<|tool_call_start|>")),
+    Entry("lfm2", lfm2, template_has("<|tool_list_start|>")),
     Entry("lfm2", lfm2, vocabulary_has("<|tool_call_start|>", "<|tool_call_end|>")),
     Entry("olmo3", olmo3, template_has("<function_calls>", "</function_calls>", "<functions>")),
     Entry("pythonic", pythonic, template_has("[func_name1(params_name1=params_value1")),

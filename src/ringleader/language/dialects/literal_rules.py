@@ -25,7 +25,7 @@ BRANCHES = ("anyOf", "oneOf")
 NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 LENGTHS, TEXTUAL = ("minLength", "maxLength"), ("pattern", "format")
 BARE_KEY = re.compile(r"[^\s\"'`=:,(){}\[\]<>|\\]+")
-ANY_KEY = "/[A-Za-z_][A-Za-z0-9_.\\-]*/"
+ANY_KEY = "/[A-Za-z_][A-Za-z0-9_.\\-]{0,63}/"  # bounded, so that no model loops in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,8 @@ class LiteralRules:
             return self._ruled('"[" "]"')
         item, comma = self._value(schema.get("items", {}), steps - 1), json.dumps(self._spelling.comma)
         times = f"{{{max(0, least - 1)},{'' if most is None else most - 1}}}"
-        return self._ruled(f'"[" ({item} ({comma} {item}){times}){"" if least else "?"} "]"')
+        more = "" if most == 1 else f"({comma} {item}){times}"
+        return self._ruled(f'"[" ({item} {more}){"" if least else "?"} "]"')
 
     def _object(self, schema: Mapping[str, Json], steps: int) -> str:
         properties = schema.get("properties")
