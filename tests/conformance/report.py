@@ -1,4 +1,4 @@
-"""What the conformance tests found, as tables: printed when they end, and kept where the documentation can quote them."""
+"""What the conformance tests found, as tables: printed when they end, and kept where the docs can quote them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 DIRECTORY = Path(__file__).resolve().parents[2] / "build" / "conformance"
-FORCED = ("dialect", "families", "answers", "all calls valid", "`length`", "calls", "tokens each", "passes a token", "took")
+FORCED = (
+    "dialect",
+    "families",
+    "answers",
+    "all calls valid",
+    "`length`",
+    "calls",
+    "tokens each",
+    "passes a token",
+    "took",
+)
 
 Row = Sequence[object]
 _tables: dict[str, tuple[Row, list[Row]]] = {}

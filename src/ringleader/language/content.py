@@ -18,6 +18,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from ringleader.errors import BadRequest
+from ringleader.language.patterns import ecma
 from ringleader.language.recursion import children, deeper_than
 from ringleader.language.schema import (
     DEPTH_MAX,
@@ -151,7 +152,7 @@ def _match_pattern(
 ) -> Iterator[jsonschema.ValidationError]:
     if not isinstance(value, str):
         return
-    matcher = LLMatcher(bytes_view(), lark_of(json.dumps({"type": "string", "pattern": pattern})), log_level=0)
+    matcher = LLMatcher(bytes_view(), lark_of(json.dumps({"type": "string", "pattern": ecma(pattern)})), log_level=0)
     if matcher.is_error():
         raise ValueError(f"the pattern {pattern!r} is not supported")
     written = list(json.dumps(value, ensure_ascii=False).encode())

@@ -13,6 +13,7 @@ from functools import lru_cache
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
 from ringleader.errors import BadRequest
+from ringleader.language.patterns import exactly
 from ringleader.language.recursion import children, deeper_than, endless, listed
 from ringleader.values import Json, Tool
 
@@ -27,6 +28,8 @@ VERDICTS_MAX = 256  # agents send the same tools with every turn
 
 # Free whitespace lets a weak model loop for ever, so JSON is written with none to choose.
 WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+# "\\u0061" spells a declared name "a" in a way that the engine takes for a further name, of any value.
+PLAIN_ESCAPES = 'nrbtf\\"'
 NO_ARGUMENTS: Mapping[str, Json] = {"type": "object", "properties": {}}
 # The engine holds the numbers of a schema as doubles: it would write another integer than a larger one.
 EXACT_MAX = 2**53
@@ -130,6 +133,7 @@ def _close(node: Json, closable: bool, shared: set[str]) -> Json:
         shared.add(node["$ref"])
     alone = closable and not _is_composed(node)
     branches = closable and "allOf" not in node and not ("properties" in node or "$ref" in node)
+    node = {**node, **exactly(node)}
     copy = dict(node)
     for key, value in node.items():
         if key in {"properties", "patternProperties"} and isinstance(value, Mapping):
@@ -199,7 +203,21 @@ def _refuse_contradiction(node: Mapping[str, Json]) -> None:
 def grammar_text(schema: Mapping[str, Json], *, lenient: bool) -> str:
     """The schema as the JSON text that follows `%json`, with how it is to be written."""
     options: dict[str, Json] = {**WRITTEN, "lenient": True} if lenient else dict(WRITTEN)
+    if _takes_further_names(schema):
+        options["json_allowed_escapes"] = PLAIN_ESCAPES
     return json.dumps({"x-guidance": options, **schema})
+
+
+def _takes_further_names(schema: Json) -> bool:
+    """Whether some object in it may have keys beside those that are declared."""
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        names = isinstance(node, Mapping) and (node.get("properties") or node.get("patternProperties"))
+        if names and node.get("additionalProperties") is not False:
+            return True
+        waiting.extend(children(node))
+    return False
 
 
 @lru_cache(maxsize=VERDICTS_MAX)

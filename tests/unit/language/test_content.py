@@ -181,6 +181,18 @@ def test_no_model_loops_in_whitespace_or_digits(likes: str) -> None:
     jsonschema.validate(json.loads(text), schema)
 
 
+@pytest.mark.parametrize("more", [True, {"type": "string"}])
+def test_a_declared_key_cannot_be_passed_off_as_a_further_one_by_escapes(more: Json) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": more}
+    rule = content_rule(ContentFormat("json_schema", "s", schema, True))
+    assert rule is not None
+    matcher = LLMatcher(bytes_view(), lark_of(rule.schema), log_level=0)
+    for text in ('{"\\u0061": "x"}', '{"a": 1, "\\u0061": "x"}', '{"a": "x"}'):
+        assert matcher.validate_tokens(list(text.encode())) < len(text)
+    for text in ('{"a": 1}', '{"a": 1, "b": "x"}', '{"é\\n": "\\t\\"x\\\\"}'):
+        assert matcher.validate_tokens(list(text.encode())) == len(text.encode())
+
+
 def test_declared_bounds_of_integers_stay_as_they_are() -> None:
     assert accepts(rule({"type": "integer", "minimum": 0}), "9" * 30)
     assert accepts(rule({"enum": [{"type": "integer"}]}), '{"type": "integer"}')

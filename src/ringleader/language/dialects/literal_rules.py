@@ -222,8 +222,10 @@ class LiteralRules:
         if isinstance(values, list):
             return self._either([self._text(value) for value in values if isinstance(value, str)])
         if quote is None:
-            limits = {"type": "string", **_of_keys(way, LENGTHS + TEXTUAL)}
+            limits = {"type": "string", **_of_keys(way, (*LENGTHS, *TEXTUAL, "allOf"))}
             double = self._ruled(f"%json {self._compact(limits)}")
+            if "allOf" in way:
+                return double
             single = self._patterned(way) if any(key in way for key in TEXTUAL) else _single_quoted(way)
             return f"({double} | {single})" if single else double
         body, *more = regexes(way)

@@ -14,6 +14,7 @@ from ringleader.values import Json
 TYPES = frozenset({"string", "number", "integer", "boolean", "null", "array", "object"})
 STEPS_MAX = 32  # of `$ref`s and compositions; more is a circle
 WORDS: Mapping[str, bool | None] = {"true": True, "false": False, "null": None}
+LIMITS = ("pattern", "format", "minLength", "maxLength")  # of a string
 SHAPES_MAX = 32  # ways that composed parameters are told apart
 
 
@@ -106,15 +107,22 @@ def strings_of(schema: Json, root: Json, steps: int = STEPS_MAX) -> list[Mapping
     schema = resolved(schema, root)
     if not isinstance(schema, Mapping) or steps == 0:
         return [{}]
-    for part in listed(schema.get("allOf")):
-        part = resolved(part, root)
-        schema = {**schema, **part} if isinstance(part, Mapping) else schema
+    parts, schema = listed(schema.get("allOf")), {key: value for key, value in schema.items() if key != "allOf"}
+    for part in (resolved(part, root) for part in parts):
+        schema = _both(schema, part) if isinstance(part, Mapping) else schema
     branches = listed(schema.get("anyOf")) or listed(schema.get("oneOf"))
     if branches:
         stringy = [branch for branch in branches if "string" in types(branch, root)]
-        outer = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf", "allOf")}
-        return [{**outer, **way} for branch in stringy for way in strings_of(branch, root, steps - 1)]
+        outer = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf")}
+        return [_both(outer, way) for branch in stringy for way in strings_of(branch, root, steps - 1)]
     return [schema] if "string" in types(schema, root) else []
+
+
+def _both(one: Mapping[str, Json], other: Mapping[str, Json]) -> Mapping[str, Json]:
+    """Both schemas of a string as one. What both limit, `allOf` limits a second time."""
+    again = {key: one[key] for key in LIMITS if key in one and other.get(key, one[key]) != one[key]}
+    further = [*listed(one.get("allOf")), *listed(other.get("allOf")), *([again] if again else [])]
+    return {**one, **other, **({"allOf": further} if further else {})}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -16,6 +17,8 @@ from llguidance import LLMatcher
 from ringleader.language.dialects.dialect import Marker
 from ringleader.language.dialects.lexemes import ANYTHING, literal, until
 from ringleader.language.dialects.typed_schema import only, strings_of, type_of, types, words_of
+from ringleader.language.patterns import FORMATS
+from ringleader.language.recursion import listed
 from ringleader.language.schema import grammar_text
 from ringleader.values import Json
 
@@ -32,8 +35,9 @@ REGEXES_MAX = 512
 # ---------------------------------------------------------------- grammar
 
 
-def value_rules(rule: str, schema: Json, root: Json, end: Marker, *, lenient: bool = False) -> list[str]:
-    """Lark: `rule` is one value and the `end` after it. `root` is the schema that references point into."""
+def value_rules(rule: str, schema: Json, root: Json, end: Marker, *, lenient: bool = False, raw: str = "") -> list[str]:
+    """Lark: `rule` is one value and the `end` after it. `root` is the schema that references point into; `raw` a
+    regex that every string must match as a whole beside what its schema says."""
     kinds = types(schema, root)
     ways: list[str] = []
     lines: list[str] = []
@@ -47,7 +51,7 @@ def value_rules(rule: str, schema: Json, root: Json, end: Marker, *, lenient: bo
         looks += f" & ~/({words}){ended}/"
     for n, string in enumerate(strings_of(schema, root) if "string" in kinds else ()):
         body, *more_regexes = regexes(string)
-        limits = "".join(f" & /{regex}{ended}/" for regex in more_regexes)
+        limits = "".join(f" & /{regex}{ended}/" for regex in (*more_regexes, *([raw] if raw else [])))
         way, more = until(f"{rule}_text_{n}", end, looks + limits, body)
         ways.append(way)
         lines += more
@@ -61,28 +65,51 @@ def value_rules(rule: str, schema: Json, root: Json, end: Marker, *, lenient: bo
 
 def regexes(schema: Mapping[str, Json]) -> list[str]:
     """What a string's raw text must match, all of it, as far as that can be told."""
-    listed = [schema["const"]] if "const" in schema else schema.get("enum")
-    if isinstance(listed, list):
-        return [f"({'|'.join(literal(value) for value in listed if isinstance(value, str))})"]
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if isinstance(values, list):
+        return [f"({'|'.join(literal(value) for value in values if isinstance(value, str))})"]
     found: list[str] = []
     pattern = schema.get("pattern")
     if isinstance(pattern, str) and (regex := _anchored(pattern)) and _compiles(regex):
         found.append(regex)
+    form = schema.get("format")
+    if isinstance(form, str) and form in FORMATS:
+        found.append(FORMATS[form].replace("/", "\\/"))
     least, most = schema.get("minLength"), schema.get("maxLength")
     low = least if isinstance(least, int) and least > 0 else 0
     high = str(most) if isinstance(most, int) else ""
     if low or high:
         found.append(f"(?s:.{{{low},{high}}})")
-    return found or [ANYTHING]
+    further = [regex for part in listed(schema.get("allOf")) for regex in regexes(part)]
+    return [*found, *(regex for regex in further if regex != ANYTHING)] or [ANYTHING]
 
 
 def _anchored(pattern: str) -> str:
     """A schema's pattern (found anywhere in the text) as a lark regex of the whole text."""
+    ways = [_anchored_way(way) for way in _alternatives(pattern)]
+    return ways[0] if len(ways) == 1 else f"({'|'.join(ways)})"
+
+
+def _anchored_way(pattern: str) -> str:
     start = pattern.startswith("^")
     stop = pattern.endswith("$") and not pattern.endswith("\\$")
     inner = pattern[1 if start else 0 : -1 if stop else None].replace("\\/", "/").replace("/", "\\/")
     inner = inner.replace("\n", "\\n")
     return f"{'' if start else ANYTHING}({inner}){'' if stop else ANYTHING}"
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """The pattern's parts between bars that stand in no group and no class; with `^a|b$` each has its own anchor."""
+    ways, depth, in_class = [""], 0, False
+    for piece in re.findall(r"\\.|.", pattern, flags=re.DOTALL):
+        if in_class or piece == "[":
+            in_class = piece != "]"
+        depth += (not in_class and piece == "(") - (not in_class and piece == ")")
+        if piece == "|" and depth == 0 and not in_class:
+            ways.append("")
+        else:
+            ways[-1] += piece
+    return ways
 
 
 @lru_cache(maxsize=REGEXES_MAX)
@@ -189,8 +216,8 @@ _NONE = _Nothing()
 
 
 def _words(way: Mapping[str, Json]) -> list[str]:
-    listed = [way["const"]] if "const" in way else way.get("enum")
-    return [word for word in listed if isinstance(word, str)] if isinstance(listed, list) else []
+    values = [way["const"]] if "const" in way else way.get("enum")
+    return [word for word in values if isinstance(word, str)] if isinstance(values, list) else []
 
 
 def _decodes(text: str) -> bool:
