@@ -31,7 +31,9 @@ def generate(
     usage = Usage(prompt_tokens=len(prompt.ids), opening_tokens=len(prompt.opening))
     deltas = reader.open(prompt.opening)
     finish: Finish = ""
-    for passes, picked in enumerate(tail(voice.tokenizer, prompt.ids, specified(voice, prompt, request, max_tokens), logits), 1):
+    for passes, picked in enumerate(
+        tail(voice.tokenizer, prompt.ids, specified(voice, prompt, request, max_tokens), logits), 1
+    ):
         fresh = reader.feed(picked.tokens, picked.logprobs)
         deltas += fresh
         reasoned = sum(len(delta.tokens) for delta in fresh if isinstance(delta, ReasoningDelta))

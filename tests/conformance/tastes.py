@@ -88,7 +88,9 @@ def liking(tokenizer: Tokenizer, name: str, likes: Likes, seed: int) -> Logits:
 def writing(tokenizer: Tokenizer, texts: Sequence[str], seed: int, *, hurries: bool = False) -> Logits:
     """Wants to write `texts` for ever, as special tokens and as ordinary ones: what continues one that has begun,
     or else the first token of one. `hurries`: and closes whatever stands between two of them as soon as it can."""
-    spelled = [ids for text in texts for ids in (tokenizer.encode(text), [t for c in text for t in tokenizer.encode(c)])]
+    spelled = [
+        ids for text in texts for ids in (tokenizer.encode(text), [t for c in text for t in tokenizer.encode(c)])
+    ]
     hurry = _bias(tokenizer, "closing", lambda _, text: bool(text.strip()) and not text.strip().strip(b"\"'}])>"))
 
     def bias(written: Sequence[int]) -> Any:
