@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import report
+from tests.conformance import argument_suite, report
+from tests.conformance.matrix import FULL, dialects
 from tests.conformance.schema_suite import SUITE, ask, files
+from tests.unit.language.dialects.family import Family
 
 HEAD = (
     "file",
@@ -22,6 +24,9 @@ HEAD = (
     "refused",
     "told of",
 )
+ARGUMENTS_HEAD = ("family", "schemas", "refused (400)", "values written", "values that are valid")
+SAMPLE = ("json_tags", "qwen_xml", "glm", "pythonic", "gemma4")
+FAMILIES = [families[0] for name, families in sorted(dialects().items()) if FULL or name in SAMPLE]
 MISSING = "the JSON Schema Test Suite is not here: run tests/conformance/fetch_data.sh"
 
 
@@ -41,3 +46,16 @@ def test_the_suite_is_whole() -> None:
     names = {path.stem for path in files()}
     assert {"allOf", "anyOf", "enum", "items", "not", "pattern", "properties", "required", "uniqueItems"} <= names
     assert len(names) > 60
+
+
+@pytest.mark.skipif(not SUITE.is_dir(), reason=MISSING)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.label)
+def test_no_argument_of_a_forced_call_breaks_its_schema_in_the_familys_own_form(family: Family) -> None:
+    tally, wrong = argument_suite.Tally(), []
+    for path in files():
+        if path.parent == SUITE:
+            wrong += argument_suite.ask(family, path, tally)
+    report.add("arguments", ARGUMENTS_HEAD, (family.label, *astuple(tally)))
+    assert wrong == []
+    assert tally.schemas > 150
+    assert tally.written > tally.valid / 4, "the test has something to see"

@@ -137,7 +137,7 @@ class LiteralRules:
 
     def _list(self, schema: Mapping[str, Json], steps: int) -> str:
         least, most = _count(schema.get("minItems")) or 0, _count(schema.get("maxItems"))
-        if most == 0:
+        if most == 0 or schema.get("items") is False:
             return self._ruled('"[" "]"')
         item, comma = self._value(schema.get("items", {}), steps - 1), json.dumps(self._spelling.comma)
         times = f"{{{max(0, least - 1)},{'' if most is None else most - 1}}}"

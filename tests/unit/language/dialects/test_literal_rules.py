@@ -47,6 +47,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
             "items": {"type": ["null", "boolean", "integer"], "maximum": 5},
         },
         "b": {"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "boolean"}},
+        "c": {"type": "array", "items": False},
     },
     "either": {
         "b": {"anyOf": [{"type": "string", "pattern": "^[a-c]{2}$"}, {"type": "integer", "maximum": 5, "minimum": 1}]}
