@@ -9,21 +9,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ringleader.errors import ModelUnsupported
+from ringleader.language.dialects.apertus import apertus
+from ringleader.language.dialects.array_tags import apriel, command_r_plus, nemotron
 from ringleader.language.dialects.command_r import command_r
 from ringleader.language.dialects.deepseek import deepseek_v3, deepseek_v31
 from ringleader.language.dialects.deepseek_dsml import deepseek_dsml
 from ringleader.language.dialects.dialect import Dialect
+from ringleader.language.dialects.functionary import functionary
 from ringleader.language.dialects.gemma import function_gemma, gemma4
+from ringleader.language.dialects.gigachat import gigachat
 from ringleader.language.dialects.glm import glm
 from ringleader.language.dialects.harmony import harmony
+from ringleader.language.dialects.hy3 import hy3
 from ringleader.language.dialects.json_array import granite, phi4_mini
 from ringleader.language.dialects.json_tags import json_tags
 from ringleader.language.dialects.kimi_k2 import kimi_k2
 from ringleader.language.dialects.llama_json import llama_json
 from ringleader.language.dialects.longcat import longcat
+from ringleader.language.dialects.minicpm5 import minicpm5
 from ringleader.language.dialects.minimax_m1 import minimax_m1
 from ringleader.language.dialects.minimax_m2 import minimax_m2
 from ringleader.language.dialects.mistral import mistral
+from ringleader.language.dialects.muse import muse
 from ringleader.language.dialects.pythonic import lfm2, olmo3, pythonic
 from ringleader.language.dialects.qwen_xml import qwen_xml
 from ringleader.tokenizer import Tokenizer
@@ -73,6 +80,9 @@ TABLE: tuple[Entry, ...] = (
     Entry("harmony", harmony, vocabulary_has("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|call|>")),
     Entry("mistral", mistral, template_has("[TOOL_CALLS]")),
     Entry("mistral", mistral, vocabulary_has("[TOOL_CALLS]")),
+    Entry("muse", muse, template_has("<atem:function_calls>")),
+    Entry("hy3", hy3, template_has("<tool_sep", "arg_key")),
+    Entry("hy3", hy3, vocabulary_has("<tool_sep:opensource>")),
     Entry("glm", glm, template_has("<arg_key>", "<arg_value>")),
     Entry("deepseek_dsml", deepseek_dsml, template_has("｜DSML｜")),
     Entry("deepseek_v3", deepseek_v3, template_has("<｜tool▁sep｜>", "```json")),
@@ -81,6 +91,12 @@ TABLE: tuple[Entry, ...] = (
     Entry("minimax_m2", minimax_m2, template_has("<minimax:tool_call>")),
     Entry("longcat", longcat, template_has("<longcat_tool_call>")),
     Entry("minimax_m1", minimax_m1, template_has("<tool_calls>", '{"name": <tool-name>')),
+    Entry("apriel", apriel, template_has("<tool_calls>[")),
+    Entry("nemotron", nemotron, template_has("<TOOLCALL>")),
+    Entry("apertus", apertus, template_has("<|tools_prefix|>")),
+    Entry("gigachat", gigachat, template_has("<|role_sep|>", "<|message_sep|>")),
+    Entry("minicpm5", minicpm5, template_has('<function name="', '<param name="')),
+    Entry("functionary", functionary, template_has("<function=example_function_name>{")),
     Entry("qwen_xml", qwen_xml, template_has("<function=", "<parameter=")),
     Entry("llama_json", llama_json, template_has('{"name": function name, "parameters"')),
     Entry("gemma4", gemma4, template_has("<|tool_call>call:")),
@@ -93,6 +109,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("olmo3", olmo3, template_has("<function_calls>", "</function_calls>", "<functions>")),
     Entry("pythonic", pythonic, template_has("[func_name1(params_name1=params_value1")),
     Entry("command_r", command_r, template_has("<|START_ACTION|>")),
+    Entry("command_r_plus", command_r_plus, template_has("Action:", '"tool_name"')),
     Entry("granite", granite, template_has("<|tool_call|>", "<|start_of_role|>")),
     Entry("phi4_mini", phi4_mini, template_has("<|tool|>", "<|/tool|>")),
     Entry("phi4_mini", phi4_mini, template_has("functools[")),

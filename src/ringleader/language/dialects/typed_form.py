@@ -8,9 +8,19 @@ from dataclasses import dataclass
 
 from ringleader.language.dialects.dialect import Arguments, CallEvent, CallRule, Ended, Marker, Started, State
 from ringleader.language.dialects.markup import Awaited
-from ringleader.language.dialects.typed_schema import resolved, shapes, types
+from ringleader.language.dialects.typed_schema import only, resolved, shapes, types
 from ringleader.language.dialects.typed_values import ValueReader, value_rules
 from ringleader.values import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """A second spelling of strings, between `begin` and `end` (the `value_end` included). What is written without
+    it matches the regex `bare`."""
+
+    begin: Marker
+    end: Marker
+    bare: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,7 @@ class TypedForm:
     close: Marker
     key_end_json: Marker | None = None
     empty: str = ""
+    quoted: Quoted | None = None
 
     def rules(self, rule: str, calls: Sequence[CallRule], *, begun: bool = False) -> str:
         """Lark: `rule` is one call, from `call_begin` (or, `begun`, from after it) to `call_end`."""
@@ -58,6 +69,8 @@ class TypedForm:
     def _parameter(self, rule: str, key: str, schema: Json, call: CallRule) -> list[str]:
         head = f"{self.key_begin.lark} {json.dumps(key)}"
         values = value_rules(f"{rule}_value", schema, call.schema, self.value_end, lenient=call.lenient)
+        if self.quoted is not None and "string" in types(schema, call.schema):
+            return self._quotable(rule, head, schema, call, self.quoted)
         if self.key_end_json is None:
             return [f"{rule}: {head} {self.key_end.lark} {rule}_value", *values]
         ways = values[0].split(": ", 1)[1].split(" | ")
@@ -65,6 +78,14 @@ class TypedForm:
         ends = [self.key_end if way.lower().startswith(raw) else self.key_end_json for way in ways]
         heads = [f"{head} {end.lark} {way}" for end, way in zip(ends, ways, strict=True)]
         return [f"{rule}: {' | '.join(heads)}", *values[1:]]
+
+    def _quotable(self, rule: str, head: str, schema: Json, call: CallRule, quoted: Quoted) -> list[str]:
+        """A parameter that may be a string: bare as far as that may be, else quoted."""
+        text = only(schema, call.schema, frozenset({"string"}))
+        bare = value_rules(f"{rule}_value", schema, call.schema, self.value_end, lenient=call.lenient, raw=quoted.bare)
+        rest = value_rules(f"{rule}_quoted", text, call.schema, quoted.end, lenient=call.lenient)
+        value = f"({rule}_value | {quoted.begin.lark} {rule}_quoted)"
+        return [f"{rule}: {head} {self.key_end.lark} {value}", *bare, *rest]
 
 
 class TypedReader:
@@ -84,6 +105,8 @@ class TypedReader:
         self._keys = 0
         self._value = ValueReader(None, {})
         self._newline = False  # a newline after the key's markup is still to be dropped
+        self._end = form.value_end
+        self._may_quote = False  # nothing of the value was read yet but what may be the begin of a quoted one
         self._awaited = self._between()
 
     def push(self, char: str) -> list[CallEvent]:
@@ -100,9 +123,8 @@ class TypedReader:
 
     def meet(self, marker: Marker) -> list[CallEvent]:
         if self._place == "value":
-            if marker.token in self._form.value_end.pieces:
-                lead = self._form.value_end.lead or ""
-                return self._end_value(self._held.removesuffix(lead), _after_token(self._form.value_end))
+            if marker.token in self._end.pieces:
+                return self._end_value(self._held.removesuffix(self._end.lead or ""), _after_token(self._end))
             self.state = "broken"
             return []
         events: list[CallEvent] = []
@@ -159,24 +181,37 @@ class TypedReader:
         root = self._schemas.get(self._name) or {}
         self._value = ValueReader(_property(root, key), root, kind)
         self._place, self._held, self._newline = "value", "", self._form.key_end.text.endswith("\n")
+        self._end, self._may_quote = self._form.value_end, self._form.quoted is not None
         self._keys += 1
         opening = "{" if self._keys == 1 else ", "
         return [Arguments(f"{opening}{json.dumps(key, ensure_ascii=False)}: ")]
 
     def _read_value(self, char: str) -> list[CallEvent]:
-        end = self._form.value_end
         if self._newline:
             self._newline = False
             if char == "\n":
                 self._held = ""
                 return []
         self._held += char
+        if self._may_quote and self._quotes():
+            return []
+        end = self._end
         if end.lead is None and self._held.endswith(end.text):
             return self._end_value(self._held.removesuffix(end.text))
         keep = _begun(self._held, end.text if end.lead is None else end.lead)
         piece = self._value.push(self._held[: len(self._held) - keep])
         self._held = self._held[len(self._held) - keep :]
         return [Arguments(piece)] if piece else []
+
+    def _quotes(self) -> bool:
+        """Whether what is held is the begin of a quoted string, or may become it."""
+        assert self._form.quoted is not None
+        begin = self._form.quoted.begin.text
+        self._may_quote = begin.startswith(self._held) and self._held != begin
+        if self._held == begin:
+            self._held, self._end = "", self._form.quoted.end
+            return True
+        return self._may_quote
 
     def _end_value(self, rest: str, tail: str = "") -> list[CallEvent]:
         """The value is whole but for `rest`. `tail` is what is still to come of the markup that ends it."""
