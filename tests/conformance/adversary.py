@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from ringleader.language.prompt import Prompt, Voice, compose, parser
+from ringleader.node.answer import specified
 from ringleader.tokenizer import Tokenizer
 from ringleader.values import ChatRequest, Delta, Finish, FinishReason, ReasoningDelta, SlotSpec, Usage
 from tests.conformance.tastes import Logits
@@ -31,9 +32,8 @@ def generate(
     usage = Usage(prompt_tokens=len(prompt.ids), opening_tokens=len(prompt.opening))
     deltas = reader.open(prompt.opening)
     finish: Finish = ""
-    for passes, picked in enumerate(
-        tail(voice.tokenizer, prompt.ids, specified(voice, prompt, request, max_tokens), logits), 1
-    ):
+    spec = specified(voice, replace(request, max_tokens=max_tokens), prompt)
+    for passes, picked in enumerate(tail(voice.tokenizer, prompt.ids, spec, logits), 1):
         fresh = reader.feed(picked.tokens, picked.logprobs)
         deltas += fresh
         reasoned = sum(len(delta.tokens) for delta in fresh if isinstance(delta, ReasoningDelta))
@@ -50,19 +50,6 @@ def generate(
     assert finish in ("stop", "length")
     deltas += reader.finish(finish)
     return deltas, reader.finish_reason(finish), usage
-
-
-def specified(voice: Voice, prompt: Prompt, request: ChatRequest, max_tokens: int) -> SlotSpec:
-    """What the desk would tell the ring of it."""
-    return SlotSpec(
-        sampling=request.sampling,
-        max_tokens=min(max_tokens, voice.context_max - len(prompt.ids)),
-        prompt_tokens=len(prompt.ids),
-        opening_tokens=len(prompt.opening),
-        grammar=prompt.grammar or "",
-        top_logprobs=request.top_logprobs,
-        demanded=prompt.demanded,
-    )
 
 
 def tail(tokenizer: Tokenizer, prompt: Sequence[int], spec: SlotSpec, logits: Logits) -> Iterator[Any]:

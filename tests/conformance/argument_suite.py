@@ -1,4 +1,4 @@
-"""The JSON Schema Test Suite as parameters of a tool, in a family's own form: what is accepted must be read as valid."""
+"""The JSON Schema Test Suite as parameters of a tool, in a family's own form: what is accepted must read as valid."""
 
 from __future__ import annotations
 

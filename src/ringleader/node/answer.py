@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from ringleader.cluster.messages import Event, PlanWish, RequestArrived, RequestCancelled, RequestEnded
 from ringleader.errors import BadRequest, NodeUnreachable, OurFault, RingleaderError, RingLost
 from ringleader.language.content import ContentRule, violation
-from ringleader.language.prompt import Prompt, compose, parser
+from ringleader.language.prompt import Prompt, Voice, compose, parser
 from ringleader.language.stream import StreamParser
 from ringleader.net.ring import RingClient, Tokens
 from ringleader.node.shelf import Entry, Shelf
@@ -101,20 +101,7 @@ class Desk:
         return Answer(request.model, deltas, prompt.warnings)
 
     def _job(self, request: ChatRequest, entry: Entry, prompt: Prompt) -> Job:
-        room = entry.voice.context_max - len(prompt.ids)
-        max_tokens = min(request.max_tokens or room, room)
-        spec = SlotSpec(
-            sampling=request.sampling,
-            max_tokens=max_tokens,
-            prompt_tokens=len(prompt.ids),
-            opening_tokens=len(prompt.opening),
-            grammar=prompt.grammar or "",
-            top_logprobs=request.top_logprobs,
-            followers=self.followers,
-            demanded=prompt.demanded,
-            think_close=entry.voice.think_close,
-            think_reserve=min(THINK_RESERVE_MAX, max_tokens // 2),
-        )
+        spec = specified(entry.voice, request, prompt, followers=self.followers)
         name = RequestId(f"{self._run}-{next(self._numbers)}")
         return Job(name, entry, prompt, spec, asyncio.get_running_loop().create_future())
 
@@ -186,6 +173,24 @@ class Desk:
     def token_bytes(self, model: ModelId, token: int) -> bytes:
         """The bytes of one token, for logprobs."""
         return self._shelf.known(model).voice.tokenizer.token_bytes(token)
+
+
+def specified(voice: Voice, request: ChatRequest, prompt: Prompt, *, followers: bool = True) -> SlotSpec:
+    """What the ring is told of a request, which may not outgrow the model's context."""
+    room = voice.context_max - len(prompt.ids)
+    max_tokens = min(request.max_tokens or room, room)
+    return SlotSpec(
+        sampling=request.sampling,
+        max_tokens=max_tokens,
+        prompt_tokens=len(prompt.ids),
+        opening_tokens=len(prompt.opening),
+        grammar=prompt.grammar or "",
+        top_logprobs=request.top_logprobs,
+        followers=followers,
+        demanded=prompt.demanded,
+        think_close=voice.think_close,
+        think_reserve=min(THINK_RESERVE_MAX, max_tokens // 2),
+    )
 
 
 class Deltas:
