@@ -106,15 +106,14 @@ TABLE: Mapping[str, Expected] = {
 }
 
 
-def folder() -> Path | None:
-    """Where the templates lie, or None."""
-    found = Path(os.environ.get(VARIABLE) or BESIDE)
-    return found if found.is_dir() else None
+def folder() -> Path:
+    """Where the templates should lie."""
+    return Path(os.environ.get(VARIABLE) or BESIDE)
 
 
 def templates() -> list[Path]:
-    found = folder()
-    return [] if found is None else sorted(found.glob("*.jinja"))
+    """Those that are there."""
+    return sorted(folder().glob("*.jinja"))
 
 
 def tokenizer_of(file: Path) -> Tokenizer:

@@ -27,11 +27,13 @@ from ringleader.language.read_back import reads_back
 from ringleader.language.template import render
 from ringleader.language.traits import Traits, probe
 from ringleader.values import CallEnded, ChatRequest, Message, Tool, ToolCall
-from tests.conformance.real_templates import BESIDE, TABLE, VARIABLE, Expected, templates, tokenizer_of
+from tests.conformance.real_templates import TABLE, VARIABLE, Expected, folder, templates, tokenizer_of
 from tests.unit.language.builders import collect, request
 from tests.unit.language.walking import walk
 
-pytestmark = pytest.mark.skipif(not templates(), reason=f"no templates: {VARIABLE} is not set, {BESIDE} is not there")
+pytestmark = pytest.mark.skipif(
+    not templates(), reason=f"no chat templates in {folder()}; name a folder of them in {VARIABLE}"
+)
 DAY = datetime.date(2025, 1, 2)
 LOOKUP = Tool(
     "lookup",

@@ -35,10 +35,10 @@ class Traits:
     Tools. `tools`: the list of tools; `plain_parameters`: also those whose parameters have no description;
     `none_as_list`: it wants an empty list, not None, where there are none.
 
-    Calls. `calls`: calls and results of the history; `many_calls`: several in one turn; `any_id`: ids of any shape
-    (some insist on nine letters and digits); `empty_content`: with the text "" (some want None); `object_arguments`:
-    arguments as an object (some want JSON text); `any_arguments`: arguments that are no object. `call_text`: text
-    in the turn of a call; `call_after_text`: text in a turn of its own before it.
+    Calls. `calls`: calls and results of the history, each once; `many_calls`: several in one turn; `any_id`: ids of
+    any shape (some insist on nine letters and digits); `empty_content`: with the text "" (some want None);
+    `object_arguments`: arguments as an object (some want JSON text); `any_arguments`: arguments that are no object.
+    `call_text`: text in the turn of a call; `call_after_text`: text in a turn of its own before it.
 
     `reasoning` is the key of a turn under which it shows reasoning, "" for none; `reasoning_beside_text`: also
     where the turn has text and calls.
@@ -133,7 +133,7 @@ class _Probe:
             for content in ("", None)
             for id_ in ("call_probe123456", NINE_LETTERS)
         ]
-        form = next((form for form in forms if self._shows(form.loop(), NAME, VALUE, RESULT)), None)
+        form = next((form for form in forms if self._shows_once(form.loop(), VALUE, RESULT)), None)
         if form is None:
             return {}
         user, call, result = loop = form.loop()
@@ -160,6 +160,11 @@ class _Probe:
             "reasoning": reasoning,
             "reasoning_beside_text": bool(reasoning) and self._shows(beside, THOUGHT, LATER),
         }
+
+    def _shows_once(self, turns: Sequence[Turn], *wanted: str) -> bool:
+        """As `_shows`, of the tool's name and these words, each once: some templates write a call twice."""
+        shown = rendered(self._template, turns, self._tools, self._special)
+        return shown is not None and NAME in shown and all(shown.count(word) == 1 for word in wanted)
 
     def _takes_tools(self) -> bool:
         return self._plain or self._tools != [_tool({"type": "string"})]

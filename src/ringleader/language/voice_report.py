@@ -12,7 +12,7 @@ from ringleader.language.read_back import reads_back
 from ringleader.language.template import CHATML
 from ringleader.language.traits import Traits, probe
 
-Role = Literal["begins calls", "inside calls", "begins reasoning", "ends reasoning"]
+Role = Literal["begins calls", "inside calls", "begins reasoning", "ends reasoning", "around text", "frames parts"]
 NO_TOOLS = "the template knows no tools"
 NOT_READ = "but it does not read calls as the template writes them"
 
@@ -88,9 +88,10 @@ def voice_report(voice: Voice) -> VoiceReport:
 
 def _marks(dialect: Dialect) -> tuple[Mark, ...]:
     frames, thinking = dialect.frames({}), dialect.thinking
-    inside = (*dialect.markers, *(frames.markers if frames is not None else ()))
     found = [_mark("begins calls", opens.marker) for opens in dialect.opens]
-    found += [_mark("inside calls", each) for each in dict.fromkeys(inside)]
+    found += [_mark("inside calls", each) for each in dict.fromkeys(dialect.markers)]
+    found += [_mark("around text", each) for each in dialect.around]
+    found += [_mark("frames parts", each) for each in (frames.markers if frames is not None else ())]
     if thinking is not None:
         found += [_mark("begins reasoning", thinking.open), _mark("ends reasoning", thinking.close)]
     return tuple(found)

@@ -23,6 +23,7 @@ OF_CALLS = {
     *("calls", "many_calls", "any_id", "empty_content", "object_arguments", "any_arguments", "call_text"),
     *("call_after_text", "system_in_loop", "user_after_result"),
 }
+TWICE = NATIVE.replace("{% for call in m.tool_calls or [] %}", "{% for call in (m.tool_calls or []) * 2 %}")
 NEVER = {"none_as_list", "reasoning_beside_text"}  # of these templates
 NO_TOOLS = {"tools", "plain_parameters", *OF_CALLS}
 
@@ -42,6 +43,7 @@ NO_TOOLS = {"tools", "plain_parameters", *OF_CALLS}
         (NINE, {"any_id", "any_arguments"}),
         (ONE_CALL, {"many_calls", "any_arguments"}),
         (NO_TEXT, {"call_text", "any_arguments"}),
+        (TWICE, OF_CALLS),
         ("{% syntax error", NAMES),
     ],
 )

@@ -58,3 +58,12 @@ def test_the_facts_of_the_template_and_the_ends_are_told() -> None:
     assert found.traits.system
     assert [text for _, text in found.ends] == ["<|im_end|>"]
     assert found.context_max == 100
+
+
+def test_markers_that_frame_an_answer_are_listed_too() -> None:
+    special = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|call|>", "<|constrain|>")
+    roles = {mark.text: mark.role for mark in report(CHATML, special=special).marks}
+    assert roles["<|channel|>"] == "frames parts"
+    special = ("<|START_ACTION|>", "<|START_RESPONSE|>", "<|END_RESPONSE|>")
+    roles = {mark.text: mark.role for mark in report(CHATML, "command_r", special).marks}
+    assert roles["<|END_RESPONSE|>"] == "around text"
