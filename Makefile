@@ -8,7 +8,7 @@ MODEL := smollm2-135m
 FAST_TESTS := tests/test_tidy.py tests/unit tests/sim tests/api
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check setup run status bench proto clean model
+.PHONY: help demo test check lint setup run status bench proto clean model
 
 help:  ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,14 +19,16 @@ demo: setup  ## Set everything up, start a ring of two shards, force a tool call
 test: setup model  ## Run the whole test suite
 	$(BIN)/python -m pytest
 
-check: setup  ## Format, lint, strict types, house rules and fast tests (under two minutes)
+check: lint  ## Format, lint, strict types, house rules and fast tests (under two minutes)
+	$(BIN)/python -m pytest -q -x $(FAST_TESTS)
+
+lint: setup
 	$(BIN)/ruff format --check src tests
 	$(BIN)/ruff check src tests
 	$(BIN)/mypy
 	@$(MAKE) --no-print-directory proto OUT=$(VENV)/proto >/dev/null
 	@diff -r -x __init__.py -x __pycache__ $(VENV)/proto/ringleader/v1 src/ringleader/v1 || \
 		{ echo "generated code is stale: run make proto"; exit 1; }
-	$(BIN)/python -m pytest -q -x $(FAST_TESTS)
 
 setup: $(STAMP)  ## Make the virtual environment with all dependencies
 
