@@ -14,6 +14,7 @@ import openai
 from ringleader.api.app import ApiServer, make_app, serve
 from ringleader.api.contracts import ModelCard
 from ringleader.cluster.messages import Event, PlanWish, RequestArrived, RequestCancelled
+from ringleader.errors import RingLost
 from ringleader.language.prompt import Voice
 from ringleader.net.ring import Tokens
 from ringleader.node.answer import Desk
@@ -36,6 +37,7 @@ class MadeUpNode:
     specs: list[SlotSpec] = field(default_factory=list)
     prompts: list[tuple[int, ...]] = field(default_factory=list)
     running: dict[RequestId, asyncio.Task[None]] = field(default_factory=dict)
+    cancelled: asyncio.Queue[RequestId] = field(default_factory=asyncio.Queue)
 
     def __post_init__(self) -> None:
         self._entry = Entry(MODEL, "tiny", Path("tiny"), model(), self.voice)
@@ -68,6 +70,7 @@ class MadeUpNode:
             asyncio.get_running_loop().call_soon(self.desk.dispatch, event.request, self)
         elif isinstance(event, RequestCancelled) and event.request in self.running:
             self.running.pop(event.request).cancel()
+            self.cancelled.put_nowait(event.request)
 
     def submit(self, request: RequestId, prompt: tuple[int, ...], spec: SlotSpec) -> None:
         """The ring's part: each pass is told as the head would."""
@@ -77,11 +80,13 @@ class MadeUpNode:
 
     async def _generate(self, request: RequestId, prompt: tuple[int, ...], spec: SlotSpec) -> None:
         logits = self.mind(spec)
-        for passes, picked in enumerate(tail(self.voice.tokenizer, prompt, spec, logits), 1):
-            await asyncio.sleep(0)  # others' passes come between
-            self.desk.tokens(
-                request, Tokens(picked.tokens, picked.logprobs, picked.finish, picked.error, passes, len(prompt), 0)
-            )
+        try:
+            for passes, picked in enumerate(tail(self.voice.tokenizer, prompt, spec, logits), 1):
+                await asyncio.sleep(0)  # others' passes come between
+                news = Tokens(picked.tokens, picked.logprobs, picked.finish, picked.error, passes, len(prompt), 0)
+                self.desk.tokens(request, news)
+        except AssertionError as error:
+            self.desk.fail(request, RingLost(str(error)))
         self.running.pop(request, None)
 
 
