@@ -9,7 +9,8 @@ from llguidance import LLMatcher
 
 from ringleader.tokenizer import Tokenizer
 
-WALK_MAX = 600
+WALK_MAX = 1500
+HURRY = 600  # tokens after which a walk takes an ending wherever it may
 
 
 def walk(
@@ -34,7 +35,7 @@ def walk(
         if ends and (allowed.size == len(ends) or chance.random() < 0.7):
             return [*answer, ends[0]]
         chosen = [int(chance.choice(allowed))]
-        if chance.random() < 0.15 + len(answer) / WALK_MAX:
+        if chance.random() < 0.15 + len(answer) / HURRY:
             legal = [ids for ids in favourites if matcher.validate_tokens(ids) == len(ids)]
             chosen = legal[int(chance.integers(len(legal)))] if legal else chosen
         if chosen[0] in tokenizer.eos_ids:
