@@ -73,7 +73,8 @@ class StreamParser:
         self._raw_tools = raw
         self._formed = formed
         self._choice = choice
-        self._stop = tuple(text for text in stop if text)
+        forced = constrained and choice.mode == "required"  # then there is no text for stop strings to be in
+        self._stop = () if forced else tuple(text for text in stop if text)
         self._constrained = constrained
         self._detokenizer = Detokenizer(tokenizer)
         self._eos = frozenset(tokenizer.eos_ids)
@@ -254,8 +255,14 @@ class StreamParser:
             self._begin_block(opens)
         elif thinking is not None and self._watches(thinking.open) and self._held.strip() == thinking.open.text:
             self._begin_reasoning()
-        elif not self._stops_before(len(self._held) - max(map(self._begun_of, self._opens), default=0)):
-            self._release()
+        else:
+            certain = len(self._held) - max(map(self._begun_of, self._opens), default=0)
+            if not self._leads(certain) and not self._stops_before(certain):
+                self._release()
+
+    def _leads(self, end: int) -> bool:
+        """Whether all that is said up to `end` is white space, which some families write before a call."""
+        return self._first and bool(self._opens) and not self._held[:end].strip()
 
     def _stops_before(self, end: int) -> bool:
         """Stop at a stop string that begins before `end`. One that begins later may be part of a call's marker."""

@@ -95,6 +95,15 @@ def test_logprobs_go_with_the_text_and_not_with_markup(tokenizer: Tokenizer) -> 
 # ---------------------------------------------------------------- stop strings
 
 
+@pytest.mark.parametrize("stop", ["\n\n", "\n"])
+def test_white_space_before_a_call_is_no_stop_string(tokenizer: Tokenizer, stop: str) -> None:
+    forced = ToolChoice("required", AUTO.permitted, 1, 16)
+    for choice in (AUTO, forced):
+        assert read(tokenizer, f"\n\n{OSLO}\n{TIME}", choice, stop=(stop,)).calls == [OSLO_READ, ["now", "{}"]]
+    assert read(tokenizer, "\n\nHello", stop=(stop,)) == Collected()
+    assert read(tokenizer, f"Hi\n\n{OSLO}", stop=(stop,)) == Collected(text="Hi", order=["TextDelta"])
+
+
 @pytest.mark.parametrize("stop", ["STOP", "OP", "\n\n", " S", "P\n"])
 def test_text_ends_before_a_stop_string_and_nothing_of_it_leaks(tokenizer: Tokenizer, stop: str) -> None:
     text = "One ST two STO three STOP\n\nmore STOP"
