@@ -10,12 +10,14 @@ from typing import Any
 from ringleader.api.openai_read import read_chat
 from ringleader.language.prompt import Prompt, compose, parser
 from ringleader.values import ChatRequest, Delta, FinishReason, Json, Tool
+from tests.conformance.matrix import FULL, dialects
 from tests.unit.language.builders import NOTE, NOW, WEATHER, Collected, collect, request
 from tests.unit.language.dialects.family import Family, all_families
 
 FAMILIES = {family.label: family for family in all_families()}
 PLAIN = FAMILIES["json_tags"]
 TOOLS = (WEATHER, NOW, NOTE)
+SOME = list(FAMILIES.values()) if FULL else [families[0] for families in dialects().values()]
 SPLITS = 3  # random ones of each answer
 
 

@@ -9,10 +9,11 @@ import jsonschema
 import pytest
 
 from ringleader.errors import BadRequest
-from tests.conformance.saying import FAMILIES, PLAIN, TOOLS, door, hear
+from tests.conformance.saying import FAMILIES, PLAIN, SOME, TOOLS, door, hear
 from tests.conformance.serving import NOTE, NOW, PING, WEATHER, allowed, asked, client_of, function, named
 from tests.conformance.test_checklist import ask, calls_of, names, node, says
 from tests.unit.language.builders import NOW as NOW_ALONE
+from tests.unit.language.dialects.family import Family
 
 
 async def test_fc01_a_named_tool_is_called_and_not_only_offered() -> None:
@@ -136,9 +137,8 @@ def test_fc29_none_needs_no_tools() -> None:
     assert door(tool_choice="none", tools=[]).choice.mode == "none"
 
 
-@pytest.mark.parametrize("label", sorted({families.label for families in FAMILIES.values()}))
-def test_fc30_a_parameter_may_be_named_as_the_markup_is(label: str) -> None:
-    family = FAMILIES[label]
+@pytest.mark.parametrize("family", SOME, ids=lambda family: family.label)
+def test_fc30_a_parameter_may_be_named_as_the_markup_is(family: Family) -> None:
     keys = ["_name", "name", "arguments", "parameters", "type", "function", "id", "text"]
     schema = {"type": "object", "properties": {key: {"type": "string"} for key in keys}, "required": keys}
     tool = type(TOOLS[0])("odd", "", schema)
