@@ -15,6 +15,7 @@ import numpy as np
 
 from ringleader.shard.batcher import Turn
 from ringleader.shard.closing import Closer
+from ringleader.shard.prepared import Prepared, can_prepare
 from ringleader.shard.sampler import Picked, Sampler
 from ringleader.shard.slice import Slice, cache_arrays
 from ringleader.tokenizer import Tokenizer
@@ -38,7 +39,9 @@ class Activation:
 class _Slot:
     caches: list[Any]
     sampler: Sampler | None
+    steady: bool  # after a sampled token comes a step of one token, and it can be prepared
     position: int = 0
+    prepared: Prepared | None = None
 
 
 _DTYPES = {"f32": mx.float32, "f16": mx.float16, "bf16": mx.bfloat16}
@@ -91,19 +94,38 @@ class Engine:
 
         Raises FrameRefused.
         """
-        arrived = None if received is None else self._unpack(received, len(turn.tokens))  # before a slot is begun
+        plain = None if received is None else self._checked(received, len(turn.tokens))  # before a slot is begun
         slot = self._slot(turn)
-        tokens = mx.array([turn.tokens], dtype=mx.uint32)
-        out = self._part.forward(tokens, slot.caches, arrived)
+        dtype = None if received is None else _DTYPES[received.dtype]
+        out = self._prepared_out(slot, turn, plain, dtype)
+        if out is None:
+            arrived = None if plain is None else _array(plain, dtype)
+            out = self._part.forward(mx.array([turn.tokens], dtype=mx.uint32), slot.caches, arrived)
         slot.position += len(turn.tokens)
         if not self._part.tail:
             return self._pack(out)
         assert slot.sampler is not None
         slot.sampler.extend_prompt(turn.tokens)
         if turn.sample:
-            return slot.sampler.pick(out[0, -1])
+            return slot.sampler.pick(out[0, -1], lambda: self.prepare(turn.slot))
         mx.eval(cache_arrays(slot.caches))
         return Picked()
+
+    def prepare(self, number: int) -> None:
+        """Build a slot's next step ahead, if it will likely be one of one token. Call it while others compute."""
+        slot = self._slots.get(number)
+        if slot is not None and slot.steady and slot.prepared is None:
+            slot.prepared = Prepared(self._part, slot.caches)
+
+    def _prepared_out(self, slot: _Slot, turn: Turn, plain: Any, dtype: Any) -> Any:
+        """The output of the step that was prepared, or None when there is none for this turn."""
+        prepared, slot.prepared = slot.prepared, None
+        if prepared is None:
+            return None
+        if len(turn.tokens) == 1 and (dtype is None or dtype == self._part.activation_dtype):
+            return prepared.filled(turn.tokens[0], plain)
+        prepared.undo()
+        return None
 
     def _slot(self, turn: Turn) -> _Slot:
         slot = self._slots.get(turn.slot)
@@ -113,7 +135,9 @@ class Engine:
             if len(self._slots) >= self._slots_max:
                 raise FrameRefused(f"{self._slots_max} slots are in use, no room for slot {turn.slot}")
             sampler = self._sampler(turn.spec) if self._part.tail else None
-            slot = self._slots[turn.slot] = _Slot(self._part.make_caches(), sampler)
+            caches = self._part.make_caches()
+            steady = can_prepare(caches) and not (turn.spec.grammar and turn.spec.followers)
+            slot = self._slots[turn.slot] = _Slot(caches, sampler, steady)
         if slot.position != turn.position:
             raise FrameRefused(f"slot {turn.slot} is at {slot.position}, its frame at {turn.position}")
         return slot
@@ -135,15 +159,15 @@ class Engine:
         assert self._tokenizer is not None
         return Closer(self._tokenizer.grammar_view, self._eos)
 
-    def _unpack(self, received: Activation, count: int) -> Any:
-        dtype = _DTYPES[received.dtype]
+    def _checked(self, received: Activation, count: int) -> Any:
+        """The activation as numpy sees it: 16-bit floats as integers."""
         if received.shape != (1, count, self._part.hidden_size):
             raise FrameRefused(f"activation of shape {received.shape}, expected (1, {count}, {self._part.hidden_size})")
-        if len(received.data) != int(np.prod(received.shape)) * dtype.size:
+        size = _DTYPES[received.dtype].size
+        if len(received.data) != int(np.prod(received.shape)) * size:
             raise FrameRefused(f"activation of {len(received.data)} bytes does not fill its shape {received.shape}")
-        plain = np.frombuffer(received.data, dtype=np.uint16 if dtype.size == 2 else np.float32)
-        array = mx.array(plain.reshape(received.shape))
-        return array.view(dtype) if dtype.size == 2 else array
+        plain = np.frombuffer(received.data, dtype=np.uint16 if size == 2 else np.float32)
+        return plain.reshape(received.shape)
 
     def _pack(self, out: Any) -> Activation:
         if out.dtype not in _NAMES:
@@ -151,3 +175,8 @@ class Engine:
         plain = out.view(mx.uint16) if out.dtype.size == 2 else out
         mx.eval(plain)
         return Activation(bytes(memoryview(plain)), _NAMES[out.dtype], tuple(out.shape))
+
+
+def _array(plain: Any, dtype: Any) -> Any:
+    array = mx.array(plain)
+    return array.view(dtype) if dtype.size == 2 else array

@@ -7,6 +7,7 @@ the grammar refuses. A draw is a function of (seed, position): nothing else may 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -71,14 +72,20 @@ class Sampler:
         """Tokens returned so far, followers and end token included."""
         return max(0, len(self._history) - self._spec.prompt_tokens)
 
-    def pick(self, logits: Any) -> Picked:
-        """Sample after `logits` [vocabulary] (any float type), lazily computed. Evaluates them."""
+    def pick(self, logits: Any, meanwhile: Callable[[], None] = lambda: None) -> Picked:
+        """Sample after `logits` [vocabulary] (any float type), lazily computed. Evaluates them.
+
+        `meanwhile` is called while they are computed, unless this is the last token.
+        """
         mx.async_eval(logits)  # the mask is made while the forward pass still runs
         if error := self._start_grammar():
             return Picked(finish="error", error=error)
         raw = logits.astype(mx.float32)
-        token = self._draw(self._masked(self._moved(raw)))
-        return self._accept(token, raw)
+        drawn = self._draw(self._masked(self._moved(raw)))
+        mx.async_eval(drawn)
+        if self.generated + 1 < self._spec.max_tokens:
+            meanwhile()
+        return self._accept(int(cast("int", drawn.item())), raw)
 
     def _start_grammar(self) -> str:
         if self._pending is None:
@@ -119,10 +126,11 @@ class Sampler:
         legal = np.unpackbits(self._mask.view(np.uint8), bitorder="little")[: logits.shape[-1]]
         return mx.where(mx.array(legal.astype(np.bool_)), logits, -math.inf)
 
-    def _draw(self, logits: Any) -> int:
+    def _draw(self, logits: Any) -> Any:
+        """The token's id, not yet computed."""
         sampling = self._spec.sampling
         if sampling.temperature == 0.0:
-            return int(cast("int", mx.argmax(logits).item()))
+            return mx.argmax(logits)
         rows = (logits / sampling.temperature)[None]
         rows = rows - mx.logsumexp(rows, axis=-1, keepdims=True)
         if 0 < sampling.top_k < rows.shape[-1]:
@@ -131,8 +139,7 @@ class Sampler:
             rows = apply_top_p(rows, sampling.top_p)
         if sampling.min_p > 0.0:
             rows = apply_min_p(rows, sampling.min_p)
-        drawn = mx.random.categorical(rows, key=draw_key(sampling.seed, len(self._history)))
-        return int(cast("int", drawn.item()))
+        return mx.random.categorical(rows, key=draw_key(sampling.seed, len(self._history)))
 
     def _accept(self, token: int, raw: Any) -> Picked:
         room = self._spec.max_tokens - self.generated

@@ -110,7 +110,7 @@ class ShardService(rpc.RingServicer):
         self._head = Head(
             limits,
             self._compute,
-            link.send if link else None,
+            self._send if link else None,
             lambda: link.frame_bytes if link else 0,
             self._progress_deadline_s,
         )
@@ -190,7 +190,14 @@ class ShardService(rpc.RingServicer):
         if isinstance(result, Picked) and turn is not None:
             await link.send_sampled(sampled(turn.slot, result))
         elif not self._engine.is_tail:
-            await link.send(turn, released, result if isinstance(result, Activation) else None)
+            await self._send(turn, released, result if isinstance(result, Activation) else None)
+
+    async def _send(self, turn: Turn | None, released: tuple[int, ...], activation: Activation | None) -> None:
+        """Send our part on; while the others compute theirs, prepare the slot's next step."""
+        if self._next is not None:
+            await self._next.send(turn, released, activation)
+        if turn is not None and turn.sample:
+            await self._on_thread(self._engine.prepare, turn.slot)
 
     async def _compute(
         self, turn: Turn | None, released: tuple[int, ...], received: Activation | None = None

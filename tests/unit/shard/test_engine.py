@@ -154,3 +154,40 @@ def test_half_precision_travels_bit_for_bit(directory: Path, tmp_path: Path, nam
         assert out.data == np.array(expected.view(mx.uint16)).tobytes()
         sent = out
     assert engines[0].row_bytes == 2 * HIDDEN
+
+
+def test_a_step_that_was_prepared_is_taken_or_undone_as_the_next_turn_wants(head: Engine, tail: Engine) -> None:
+    def answers(slot: int, prepare: bool) -> list[Picked]:
+        turns = [BEGIN, Turn(1, 4, (7,), True, None), Turn(1, 5, (8, 9, 10), True, None), Turn(1, 8, (11,), True, None)]
+        found = []
+        for turn in turns:
+            mine = replace(turn, slot=slot)
+            found.append(picked(tail, mine, sent_on(head, mine)))
+            if prepare:
+                head.prepare(slot)
+                tail.prepare(slot)
+        return found
+
+    assert answers(1, prepare=True) == answers(2, prepare=False)
+
+
+def test_preparing_for_a_slot_that_has_gone_does_nothing(head: Engine) -> None:
+    head.run(BEGIN, None)
+    head.release((1,))
+    head.prepare(1)
+    assert head.slots == 0
+
+
+def test_a_frame_that_is_refused_does_not_use_up_what_was_prepared(head: Engine, tail: Engine) -> None:
+    first = picked(tail, BEGIN, sent_on(head, BEGIN))
+    following = Turn(1, 4, first.tokens, True, None)
+    sent = sent_on(head, following)
+    tail.prepare(1)
+    with pytest.raises(FrameRefused):
+        tail.run(replace(following, position=9), sent)
+    with pytest.raises(FrameRefused):
+        tail.run(following, activation(2))
+    once = picked(tail, following, sent)
+    again = replace(BEGIN, slot=2)
+    picked(tail, again, sent_on(head, again))
+    assert picked(tail, replace(following, slot=2), sent) == once
