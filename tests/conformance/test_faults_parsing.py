@@ -65,7 +65,7 @@ WRITTEN = [
     (
         "PA-02 a Kimi id of another shape",
         "kimi k2",
-        f"{KIMI}functions.now<|tool_call_argument_begin|>{{}}<|tool_call_end|><|tool_calls_section_end|>",
+        f"{KIMI}functions_now_1<|tool_call_argument_begin|>{{}}<|tool_call_end|><|tool_calls_section_end|>",
     ),
     ("PA-05 Mistral's named call", "mistral named", "[TOOL_CALLS]now[ARGS]{}"),
     ("PA-05 Mistral's list", "mistral array", '[TOOL_CALLS][{"name":"now","arguments":{}}]'),
