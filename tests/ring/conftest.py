@@ -18,6 +18,7 @@ EMBEDDED = "smollm2-135m"
 PULL_DEADLINE_S = 280.0
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")  # as net/ does; tests import grpc before it
 if sys.platform == "linux":
     os.environ.setdefault("MLX_DISABLE_COMPILE", "1")  # MLX on CPU compiles with a C++ compiler, for seconds
     with contextlib.suppress(OSError):  # not installed: the tests are slower, not wrong

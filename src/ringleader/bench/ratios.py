@@ -18,6 +18,12 @@ def turns(contestants: Sequence[Item], rounds: int) -> list[list[Item]]:
     return [[contestants[(start + i) % count] for i in range(count)] for start in range(rounds)]
 
 
+def shares(rounds: int, starts_max: int) -> list[int]:
+    """`rounds` spread evenly over up to `starts_max` starts, at least one round each."""
+    starts = min(rounds, starts_max)
+    return [rounds * (i + 1) // starts - rounds * i // starts for i in range(starts)]
+
+
 def paired_ratio(over: Sequence[float], under: Sequence[float]) -> float:
     """The median of the rounds' own ratios: what slows a whole round down cancels out.
 

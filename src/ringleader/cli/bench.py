@@ -39,7 +39,7 @@ class Measured(Protocol):
 
 
 @app.command()
-def decode(model: Model = DEFAULT_MODEL, tokens: Tokens = 64, runs: Rounds = 9, as_json: AsJson = False) -> None:
+def decode(model: Model = DEFAULT_MODEL, tokens: Tokens = 24, runs: Rounds = 18, as_json: AsJson = False) -> None:
     """Tokens a second: one shard against mlx_lm's own generate, two shards against one."""
     from ringleader.bench.decode import measure_decode
 

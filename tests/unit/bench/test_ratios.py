@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from ringleader.bench.ratios import paired_ratio, percentile, turns
+from ringleader.bench.ratios import paired_ratio, percentile, shares, turns
 
 
 def test_every_round_has_each_contestant_once_and_each_begins_as_often() -> None:
     rounds = turns("abc", 6)
     assert all(sorted(each) == ["a", "b", "c"] for each in rounds)
     assert sorted(each[0] for each in rounds) == ["a", "a", "b", "b", "c", "c"]
+
+
+@pytest.mark.parametrize(("rounds", "expected"), [(1, [1]), (2, [1, 1]), (9, [3, 3, 3]), (10, [3, 3, 4])])
+def test_rounds_are_spread_over_the_starts_and_none_is_lost(rounds: int, expected: list[int]) -> None:
+    assert shares(rounds, starts_max=3) == expected
 
 
 def test_a_machine_that_slows_down_for_whole_rounds_changes_no_ratio() -> None:
