@@ -45,8 +45,8 @@ run: setup model  ## Start a node that serves the embedded model
 status: setup  ## Show the cluster of the node on this machine
 	@$(RINGLEADER) status
 
-bench: setup model  ## Measure decode, hop and forced call
-	@for each in decode hop forced-call; do $(RINGLEADER) bench $$each || exit 1; done
+bench: setup model  ## Measure decode, hop, forced call and grammar
+	@for each in decode hop forced-call grammar; do $(RINGLEADER) bench $$each || exit 1; done
 
 OUT := src
 proto: setup  ## Generate the protobuf code anew

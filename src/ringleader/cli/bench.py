@@ -69,6 +69,16 @@ def forced_call(model: Model = DEFAULT_MODEL, tokens: Tokens = 256, runs: Rounds
     _show(f"forced call: {name}, two shards, {runs} rounds", result, as_json)
 
 
+@app.command()
+def grammar(model: Model = DEFAULT_MODEL, tokens: Tokens = 64, runs: Rounds = 9, as_json: AsJson = False) -> None:
+    """What a grammar costs: to build, to mask a step, and in time a token on a ring of one shard."""
+    from ringleader.bench.grammar import measure_grammar
+
+    directory, name = _resolve(model)
+    result = _run(measure_grammar(directory, name, tokens, runs, _say))
+    _show(f"grammar: {name}, {runs} rounds of {tokens} tokens", result, as_json)
+
+
 def _resolve(model: str) -> tuple[Path, ModelId]:
     try:
         store = Store()

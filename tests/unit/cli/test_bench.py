@@ -32,7 +32,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_model_that_is_not_here_is_named_in_one_line_and_nothing_goes_to_stdout(tmp_path: Path) -> None:
-    for command in ("decode", "forced-call"):
+    for command in ("decode", "forced-call", "grammar"):
         done = bench(tmp_path, command, "--model", "no-such-model")
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith("error: ")
@@ -74,3 +74,13 @@ def test_a_forced_call_is_answered_with_and_without_followers(tmp_path: Path, ti
     assert titles[0].startswith("forced call: ")
     assert any(line.startswith("passes / output tokens") for line in titles)
     assert "round 1 of 1" in done.stderr
+
+
+@pytest.mark.ring
+def test_a_grammar_is_weighed_in_every_choice_and_on_a_ring(tmp_path: Path, tiny: Path) -> None:
+    done = bench(tmp_path, "grammar", "--model", str(tiny), "--tokens", "16", "--runs", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(done.stdout)
+    assert measured["dialect"] == "json_tags"
+    assert measured["grammar_vs_free"] > 0
+    assert all(measured[f"{choice}_mask_p50_us"] > 0 for choice in ("auto", "none", "required", "named"))
