@@ -8,16 +8,19 @@ MODEL := smollm2-135m
 FAST_TESTS := tests/test_tidy.py tests/unit tests/sim tests/api
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint setup run status bench proto clean model
+.PHONY: help demo test conformance check lint setup run status bench proto clean model
 
 help:  ## List the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup  ## Set everything up, start a ring of two shards, force a tool call, leave nothing running
 	@$(RINGLEADER) demo
 
 test: setup model  ## Run the whole test suite
 	$(BIN)/python -m pytest
+
+conformance: setup model  ## Prove tool calls and structured output in full: every dialect, a quarter of an hour
+	@PYTHON=$(BIN)/python tests/conformance/run_all.sh
 
 check: lint  ## Format, lint, strict types, house rules and fast tests (under two minutes)
 	$(BIN)/python -m pytest -q -x $(FAST_TESTS)
