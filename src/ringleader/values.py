@@ -161,8 +161,8 @@ class ContentFormat:
 class ChatRequest:
     """A checked request. `tool_choice` is the client's own JSON; `language.tool_choice` reads it.
 
-    `content` None means free text. It says nothing of calls. `max_tokens` None means: to the end of the context. `top_logprobs` None means no logprobs at all,
-    0 only those of the chosen tokens.
+    `content` None means free text. It says nothing of calls. `max_tokens` None means: to the end of the
+    context. `top_logprobs` None means no logprobs at all, 0 only those of the chosen tokens.
     """
 
     model: ModelId
