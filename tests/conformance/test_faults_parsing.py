@@ -6,12 +6,14 @@ import json
 from typing import Any
 
 import pytest
+from llguidance import LLMatcher
 
+from ringleader.language.prompt import compose
 from ringleader.values import Tool
 from tests.conformance.saying import FAMILIES, PLAIN, SOME, hear, shown
 from tests.conformance.serving import NOW, asked, client_of, function
 from tests.conformance.test_checklist import ask, calls_of, node, says
-from tests.unit.language.builders import NOTE
+from tests.unit.language.builders import NOTE, request
 from tests.unit.language.builders import NOW as NOW_TOOL
 from tests.unit.language.dialects.family import Family
 
@@ -102,6 +104,19 @@ def test_pa20_white_space_between_and_after_calls_is_nobodys_text(family: Family
     calls = [("now", {})] * (2 if family.many else 1)
     heard = hear(family.write(calls) + "\n", family, constrained=False)
     assert (heard.text.strip(), len(heard.calls)) == ("", len(calls))
+
+
+@pytest.mark.parametrize("family", SOME, ids=lambda family: family.label)
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_white_space_after_a_call_demands_no_further_one(family: Family, choice: str) -> None:
+    prompt = compose(family.voice, request(choice, TOOLS))
+    matcher = LLMatcher(family.tokenizer.grammar_view, prompt.grammar, log_level=0)
+    assert matcher.consume_tokens(family.tokenizer.encode(family.write([("now", {})])))
+    assert matcher.is_accepting()
+    after = family.tokenizer.encode("\n")
+    if matcher.validate_tokens(after) == len(after):
+        assert matcher.consume_tokens(after)
+        assert matcher.is_accepting()
 
 
 # ---------------------------------------------------------------- broken and foreign calls

@@ -23,6 +23,8 @@ from ringleader.values import Tool
 
 # Between reasoning and a forced call; bounded, so that no model loops in it.
 GAP = "GAP: /[ \\n]{1,4}/"
+# What separates calls may also end them: a model that writes it must not be held to a further call.
+TAIL = 'TAIL: "\\n"'
 NEWLINE = "\n"
 
 
@@ -141,18 +143,20 @@ def _own_answer(
 
 def _answer(dialect: Dialect, rules: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning) -> str:
     lines = [dialect.grammar(rules, max(1, choice.least), choice.most)] if rules else []
-    rests = {0: "calls_rest"} if rules else {}
+    tail = " TAIL?" if choice.most > 1 else ""
+    rests = {0: f"calls_rest{tail}"} if rules else {}
+    lines += [TAIL] if tail and rules else []
     if shape.raw:
         # A client's grammar may take any text, the closing marker's too: only the answer's end ends such a call.
         bodies = [f"{json.dumps(f'{name}{NEWLINE}')} {raw_rule(n)}" for n, name in enumerate(shape.raw)]
         lines += [f"raw_rest: {' | '.join(bodies)}"]
-        rests[0] = "(calls_rest | raw_rest)" if rules else "raw_rest"
+        rests[0] = f"({rests[0]} | raw_rest)" if rules else "raw_rest"
     if rules:
-        rests |= {n: f"calls_rest_{n}" for n in range(1, len(dialect.opens))}
+        rests |= {n: f"calls_rest_{n}{tail}" for n in range(1, len(dialect.opens))}
     thinking = dialect.thinking
     if choice.mode == "required":
         raw = f"{dialect.opens[0].marker.lark} raw_rest"
-        forced = f"(calls | {raw})" if rules and shape.raw else raw if shape.raw else "calls"
+        forced = f"(calls{tail} | {raw})" if rules and shape.raw else raw if shape.raw else f"calls{tail}"
         return "\n".join([*_thought(thinking, reasoning, "forced", required=True), f"forced: {forced}", *lines])
     if shape.content is not None:
         lines += [f"content: %json {shape.content}", *_start_of_content(dialect, choice, rests)]

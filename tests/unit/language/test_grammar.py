@@ -59,14 +59,22 @@ def test_required_wants_calls_and_nothing_else(tokenizer: Tokenizer) -> None:
     made = grammar(tokenizer, "required")
     assert accepts(tokenizer, made, OSLO)
     assert accepts(tokenizer, made, f"{OSLO}\n{TIME}\n{OSLO}")
-    for wrong in ["", "OK", f"Sure. {OSLO}", f"{OSLO}\nDone.", f"{OSLO}\n", OSLO[:-1], " " + OSLO]:
+    for wrong in ["", "OK", f"Sure. {OSLO}", f"{OSLO}\nDone.", f"{OSLO}\n\n", OSLO[:-1], " " + OSLO]:
         assert not accepts(tokenizer, made, wrong), wrong
 
 
 def test_calls_are_bounded(tokenizer: Tokenizer) -> None:
     made = grammar(tokenizer, "required")
     assert accepts(tokenizer, made, "\n".join([TIME] * 16))
-    assert not lets(tokenizer, made, "\n".join([TIME] * 16) + "\n")
+    assert not lets(tokenizer, made, "\n".join([TIME] * 16) + "\n<")
+
+
+@pytest.mark.parametrize("choice", ["required", "auto"])
+def test_what_separates_calls_demands_no_further_one(tokenizer: Tokenizer, choice: str) -> None:
+    made = grammar(tokenizer, choice)
+    assert accepts(tokenizer, made, f"{TIME}\n")
+    assert accepts(tokenizer, made, f"{TIME}\n{TIME}\n")
+    assert not lets(tokenizer, grammar(tokenizer, choice, parallel=False), f"{TIME}\n")
 
 
 def test_without_parallel_calls_only_the_end_follows_a_call(tokenizer: Tokenizer) -> None:
