@@ -39,6 +39,9 @@ from ringleader.values import (
 THINK_RESERVE_MAX = 256  # tokens kept for what is demanded after reasoning: a call with some text in it
 REQUEST_DEADLINE_S = 3600.0  # from arrival to the last token; a book takes minutes, a forgotten request for ever
 
+# The engine's stop reasons. On lines of their own, which no client's grammar, quoted below them, can write.
+_OUTGROWN = ("\nStop: LexerTooComplex", "\nStop: ParserTooComplex")
+
 
 @dataclass(slots=True)
 class Job:
@@ -166,13 +169,24 @@ class Desk:
             del self._jobs[request]
             self._tell(RequestEnded(request))
         if tokens.finish == "error":
-            job.fail(OurFault(f"request {request}: {tokens.error}"))
+            job.fail(_fault(request, tokens.error))
         else:
             job.news.put_nowait(tokens)
 
     def token_bytes(self, model: ModelId, token: int) -> bytes:
         """The bytes of one token, for logprobs."""
         return self._shelf.known(model).voice.tokenizer.token_bytes(token)
+
+
+def _fault(request: RequestId, error: str) -> RingleaderError:
+    """The tail's error. The engine's own limits show only where a text meets them: such a pattern is the client's."""
+    if any(reason in error for reason in _OUTGROWN):
+        return BadRequest(
+            "A pattern or grammar in tools or response_format outgrew what can be enforced, at a text of this answer. "
+            "Make it simpler: smaller repetitions, none inside another, fewer wildcards.",
+            code="grammar_too_complex",
+        )
+    return OurFault(f"request {request}: {error}")
 
 
 def specified(voice: Voice, request: ChatRequest, prompt: Prompt, *, followers: bool = True) -> SlotSpec:

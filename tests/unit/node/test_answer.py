@@ -271,6 +271,15 @@ async def test_an_error_of_the_tail_is_ours_and_ends_the_request(scene: Scene) -
     assert RequestEnded(name) in scene.told
 
 
+async def test_a_grammar_that_outgrows_the_engine_is_the_clients_to_mend(scene: Scene) -> None:
+    name, answer = await scene.running(asked())
+    scene.say(name, "", "error", "the grammar allows no way on: lexer error\nStop: LexerTooComplex\n")
+    with pytest.raises(BadRequest, match="Make it simpler") as caught:
+        await read(answer.deltas, [])
+    assert caught.value.code == "grammar_too_complex"
+    assert RequestEnded(name) in scene.told
+
+
 async def test_a_stop_string_ends_the_answer_and_cancels_at_the_head(scene: Scene) -> None:
     name, answer = await scene.running(asked(stop=("cities",)))
     scene.say(name, "Paris and Rome are ci")
