@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 import tempfile
 import time
@@ -82,9 +83,19 @@ async def _demo(model: str) -> int:
             ring = await _ring_ready(node)
             _show_ring(ring, time.monotonic() - started)
             await _ask(node, model)
-    line("next", "ringleader node          start a node on this machine")
-    line("", 'ringleader chat "hello"  talk to it')
+    program = _program()
+    line("next", f"{program} node --model {model}   start a node on this machine")
+    line("", f'{program} chat "hello"   talk to it')
     return 0
+
+
+def _program() -> str:
+    """How a person calls this program from here: `make demo` runs it from a virtual environment that is not on PATH."""
+    called = Path(sys.argv[0])
+    if shutil.which("ringleader") == str(called.absolute()) or not called.is_file():
+        return "ringleader"
+    here = Path.cwd()
+    return str(called.absolute().relative_to(here) if called.absolute().is_relative_to(here) else called)
 
 
 def line(word: str, text: str) -> None:
