@@ -64,8 +64,12 @@ class Chunks:
         return len(self._usages) == len(self._choices)
 
     def of(self, index: int, delta: Delta) -> Iterator[dict[str, Json]]:
-        """The chunks that `delta` of choice `index` makes; perhaps none."""
-        for choice in self._choices[index].of(delta):
+        """The chunks that `delta` of choice `index` makes; perhaps none.
+
+        OpenAI's SDK takes a choice only after those of a lower index: whichever speaks first, they begin in order.
+        """
+        begun = [choice for earlier in self._choices[:index] for choice in earlier.begin()]
+        for choice in [*begun, *self._choices[index].of(delta)]:
             yield self._wrap([choice])
         if isinstance(delta, Finished):
             self._usages[index] = delta.usage
@@ -86,6 +90,11 @@ class _ChoiceChunks:
         self._calls = envelope.calls.writer()
         self._role_sent = False
         self._content_sent = False
+
+    def begin(self) -> Iterator[Json]:
+        """The role alone, unless it was sent."""
+        if not self._role_sent:
+            yield self._choice({})
 
     def of(self, delta: Delta) -> Iterator[Json]:
         match delta:

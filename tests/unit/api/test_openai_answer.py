@@ -153,6 +153,15 @@ def test_logprobs_are_null_unless_asked_for() -> None:
     ]
 
 
+def test_choices_begin_in_their_order_whichever_speaks_first() -> None:
+    chunks = Chunks(replace(ENVELOPE, choices=3), include_usage=False)
+    told = [chunk["choices"][0] for n in (2, 0, 1) for delta in HELLO for chunk in chunks.of(n, delta)]
+    begun = [choice["index"] for choice in told if "role" in choice["delta"]]
+    assert begun == [0, 1, 2]
+    for n in range(3):
+        assert "".join(each["delta"].get("content") or "" for each in told if each["index"] == n) == "Hello ☀"
+
+
 def test_choices_have_their_numbers_and_one_usage() -> None:
     envelope = replace(ENVELOPE, choices=2)
     chunks, completion = Chunks(envelope, include_usage=True), Completion(envelope)
