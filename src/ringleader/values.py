@@ -188,7 +188,8 @@ class SlotSpec:
     `demanded` says that an answer which does not complete the grammar is worth nothing (a forced call, a
     structured answer): it is then steered to an ending within `max_tokens`; without it, only calls that began
     are. `think_close` are the ids that end reasoning, () where there is none; what is demanded after it is left
-    `think_reserve` tokens more than its shortest form.
+    `think_reserve` tokens more than its shortest form. `resumed_tokens` of the answer came from a ring that was lost:
+    they follow the prompt's own, count against `max_tokens`, and the next draw is the one that would have followed.
     """
 
     sampling: Sampling
@@ -201,6 +202,7 @@ class SlotSpec:
     demanded: bool = False
     think_close: tuple[int, ...] = ()
     think_reserve: int = 0
+    resumed_tokens: int = 0
 
 
 Finish = Literal["", "stop", "length", "error"]  # how a slot ended; "" while it goes on

@@ -76,6 +76,7 @@ def spec_to_wire(spec: SlotSpec) -> pb.SlotSpec:
         demanded=spec.demanded,
         think_close=spec.think_close,
         think_reserve=spec.think_reserve,
+        resumed_tokens=spec.resumed_tokens,
     )
 
 
@@ -102,4 +103,5 @@ def spec_from_wire(m: pb.SlotSpec) -> SlotSpec:
         demanded=m.demanded,
         think_close=tuple(m.think_close),
         think_reserve=m.think_reserve,
+        resumed_tokens=m.resumed_tokens,
     )

@@ -123,7 +123,7 @@ class Batcher:
     def _admit(self) -> None:
         while self._waiting and len(self._live) < self._limits.slots_max:
             request, (prompt, spec) = next(iter(self._waiting.items()))
-            need = len(prompt) + spec.max_tokens
+            need = len(prompt) - spec.resumed_tokens + spec.max_tokens  # resumed tokens count in max_tokens already
             if self._live and sum(live.reserved for live in self._live.values()) + need > self._limits.kv_tokens_max:
                 return
             del self._waiting[request]

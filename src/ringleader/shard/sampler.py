@@ -64,8 +64,10 @@ class Sampler:
         self._mask: Any = None
 
     def extend_prompt(self, tokens: tuple[int, ...]) -> None:
-        """Remember prompt tokens (in order; penalties and the grammar's opening read them)."""
-        self._history.extend(tokens[: max(0, self._spec.prompt_tokens - len(self._history))])
+        """Remember what is fed, in order: the prompt (penalties and the grammar's opening read it), then what an
+        earlier ring had answered."""
+        known = self._spec.prompt_tokens + self._spec.resumed_tokens
+        self._history.extend(tokens[: max(0, known - len(self._history))])
 
     @property
     def generated(self) -> int:
@@ -91,13 +93,29 @@ class Sampler:
         if self._pending is None:
             return ""
         self._matcher, self._pending = self._pending.result(timeout=60), None
-        opening = self._history[len(self._history) - self._spec.opening_tokens :]
+        spec = self._spec
+        opening = self._history[spec.prompt_tokens - spec.opening_tokens : spec.prompt_tokens]
         if self._matcher.is_error():
             return f"the grammar does not compile here: {self._matcher.get_error()}"
-        if self._spec.opening_tokens and not self._matcher.consume_tokens(opening):
+        if opening and not self._matcher.consume_tokens(opening):
             return "the opening does not begin the grammar"
         if self._closer is not None:
-            self._steering = Steering(self._closer.result(timeout=60), self._spec, self._matcher)
+            self._steering = Steering(self._closer.result(timeout=60), spec, self._matcher)
+        return self._go_again()
+
+    def _go_again(self) -> str:
+        """Take what an earlier ring had answered as it was taken there: grammar and steering stand as they stood."""
+        begin = self._spec.prompt_tokens
+        resumed, at = self._history[begin : begin + self._spec.resumed_tokens], 0
+        while at < len(resumed):
+            if self._steering is not None:
+                self._steering.choose(self._matcher, resumed[at], self._spec.max_tokens - at)
+            if not self._matcher.consume_token(resumed[at]):
+                return "what was answered before does not follow the grammar"
+            followers = self._followers()
+            if resumed[at + 1 : at + 1 + len(followers)] != followers:
+                return "what was answered before lacks a forced token"
+            at += 1 + len(followers)
         return ""
 
     def _moved(self, logits: Any) -> Any:

@@ -125,7 +125,7 @@ class LogitBias(_message.Message):
     def __init__(self, token: _Optional[int] = ..., bias: _Optional[float] = ...) -> None: ...
 
 class SlotSpec(_message.Message):
-    __slots__ = ("seed", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "max_tokens", "prompt_tokens", "opening_tokens", "grammar", "top_logprobs", "no_followers", "demanded", "think_close", "think_reserve")
+    __slots__ = ("seed", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "max_tokens", "prompt_tokens", "opening_tokens", "grammar", "top_logprobs", "no_followers", "demanded", "think_close", "think_reserve", "resumed_tokens")
     SEED_FIELD_NUMBER: _ClassVar[int]
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     TOP_P_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +144,7 @@ class SlotSpec(_message.Message):
     DEMANDED_FIELD_NUMBER: _ClassVar[int]
     THINK_CLOSE_FIELD_NUMBER: _ClassVar[int]
     THINK_RESERVE_FIELD_NUMBER: _ClassVar[int]
+    RESUMED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     seed: int
     temperature: float
     top_p: float
@@ -162,7 +163,8 @@ class SlotSpec(_message.Message):
     demanded: bool
     think_close: _containers.RepeatedScalarFieldContainer[int]
     think_reserve: int
-    def __init__(self, seed: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., logit_bias: _Optional[_Iterable[_Union[LogitBias, _Mapping]]] = ..., max_tokens: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., opening_tokens: _Optional[int] = ..., grammar: _Optional[str] = ..., top_logprobs: _Optional[int] = ..., no_followers: _Optional[bool] = ..., demanded: _Optional[bool] = ..., think_close: _Optional[_Iterable[int]] = ..., think_reserve: _Optional[int] = ...) -> None: ...
+    resumed_tokens: int
+    def __init__(self, seed: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., logit_bias: _Optional[_Iterable[_Union[LogitBias, _Mapping]]] = ..., max_tokens: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., opening_tokens: _Optional[int] = ..., grammar: _Optional[str] = ..., top_logprobs: _Optional[int] = ..., no_followers: _Optional[bool] = ..., demanded: _Optional[bool] = ..., think_close: _Optional[_Iterable[int]] = ..., think_reserve: _Optional[int] = ..., resumed_tokens: _Optional[int] = ...) -> None: ...
 
 class TopLogprob(_message.Message):
     __slots__ = ("token", "logprob")
