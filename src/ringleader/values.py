@@ -45,7 +45,8 @@ class ModelCosts:
     `layer_bytes[i]` are the weights of layer i as stored; `head_bytes` what only the head shard needs
     (embedding), `tail_bytes` what only the tail needs (final norm and output head; the embedding again
     where it is tied). `kv_bytes_per_token[i]` is what layer i's cache grows by for each token.
-    `digest` identifies the files, so that two nodes know that they hold the same model.
+    `digest` identifies the files, so that two nodes know that they hold the same model. `active_bytes[i]` is
+    what one token reads of layer i: less than all of it where the layer has experts. () means all of each.
     """
 
     model: ModelId
@@ -57,10 +58,13 @@ class ModelCosts:
     kv_bytes_per_token: tuple[int, ...]
     hidden_size: int
     context_max: int
+    active_bytes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.layer_bytes or len(self.layer_bytes) != len(self.kv_bytes_per_token):
             raise ValueError("a model has at least one layer and one KV size for each layer")
+        if self.active_bytes and len(self.active_bytes) != len(self.layer_bytes):
+            raise ValueError("a model tells what a token reads of each layer, or of none")
 
     @property
     def layers(self) -> int:

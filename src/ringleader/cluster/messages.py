@@ -1,23 +1,25 @@
-"""What the cluster's state hears (events, past tense) and what it orders (effects, imperative).
+"""What nodes say to each other (words), what a node's machine hears (events, past tense) and orders (effects).
 
-Plain data. `state.ClusterState.step(event, now)` turns one event into effects; `node/perform.py` carries
-them out and feeds what comes of it back as events. Nothing here may do anything.
+Plain data. `member.Member.step(event, now)` turns one event into effects; `node/perform.py` carries them out
+and feeds what comes of it back as events. Nothing here may do anything.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ringleader.cluster.plan import Plan
 from ringleader.errors import RingleaderError
 from ringleader.values import ModelCosts, ModelId, NodeId, PlanHash, RequestId
 
-# ---------------------------------------------------------------- events
+# ---------------------------------------------------------------- what words and events are made of
 
 
 @dataclass(frozen=True, slots=True)
 class NodeProfile:
-    """A node as it describes itself. `host` is where its shards can be dialled."""
+    """A node as it describes itself. `host` is where its shards can be dialled, `control` (host:port each)
+    where its control plane can."""
 
     node: NodeId
     name: str
@@ -25,6 +27,186 @@ class NodeProfile:
     chip: str
     memory_total_bytes: int
     memory_free_bytes: int
+    control: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Term:
+    """One node's time as master. Ordered as a pair; a node never claims a number that it has seen, so one term
+    has one master."""
+
+    number: int
+    node: NodeId
+
+
+NO_TERM = Term(0, NodeId(""))  # lower than any that is claimed
+
+
+@dataclass(frozen=True, slots=True)
+class PlanWish:
+    """What the operator asks of a plan. `layers` ("a=0-14,b=15-29" already parsed) overrides all;
+    `shards` asks for that many shards, spread over the nodes; neither: what serves `objective` best, the
+    lowest time a token of one stream or the most tokens of many. Nodes named in `exclude` take no part."""
+
+    context_tokens: int
+    streams: int = 1  # requests of full length whose KV caches must fit side by side
+    shards: int | None = None
+    layers: tuple[tuple[str, int, int], ...] = ()  # (node name, start, stop), in ring order
+    objective: Literal["latency", "throughput"] = "latency"
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RingWanted:
+    """Event: the operator of this node wants the model ready. The wish stands while the node lives (it travels
+    in its beats). `reference` finds the model on any node (a store name or a path); "" is the model's id."""
+
+    costs: ModelCosts
+    wish: PlanWish
+    reference: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """All that a node must know of a plan to run a shard of it, and a new master to take the whole ring over.
+
+    `term` is the one in which the plan was made; `standing` that an operator wants the model ready.
+    """
+
+    plan: Plan
+    costs: ModelCosts
+    wish: PlanWish
+    standing: bool
+    reference: str
+    term: Term
+
+
+ReportedState = Literal["loading", "ready", "stopping", "dead"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardReport:
+    """A shard as the node that runs it knows it. `attempt` counts the starts of this shard: a process is named
+    by (plan, index, attempt). A dead one is reported for a while, with `reason` and `permanent` as in ShardDied."""
+
+    assignment: Assignment
+    index: int
+    attempt: int
+    state: ReportedState
+    progress: float = 0.0
+    address: str = ""
+    memory_bytes: int = 0
+    pid: int = 0
+    reason: str = ""
+    permanent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """Where a node's control plane can be dialled."""
+
+    node: NodeId
+    addresses: tuple[str, ...]
+
+
+# ---------------------------------------------------------------- words: lost, repeated, late or out of order
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """Everything that a node says of itself, every BEAT_S to every peer, and at once when it matters.
+
+    `incarnation` is drawn at each start of the process; `count` grows with each beat of one incarnation, so that
+    a late one changes nothing. `follows` is the term obeyed now (its own while it leads), None while it looks for
+    a master; `fence` the highest term ever obeyed: orders of lower ones are refused. `hears` are the peers whose
+    beats arrive here, `contacts` how to dial them. `leaving`: its last beat, it was told to stop.
+    """
+
+    profile: NodeProfile
+    incarnation: int
+    count: int
+    follows: Term | None
+    fence: Term
+    hears: tuple[NodeId, ...]
+    contacts: tuple[Contact, ...] = ()
+    shards: tuple[ShardReport, ...] = ()
+    wants: tuple[RingWanted, ...] = ()
+    leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StartOrder:
+    """Run this shard. Idempotent: an attempt that is known changes nothing; it is sent again until beats show it.
+
+    `instead_of` (plan, index) is a shard of the same layers and files that may take this one's name and
+    go on, weights and all; where it is gone, the shard is started as any other.
+    """
+
+    term: Term
+    assignment: Assignment
+    index: int
+    attempt: int
+    instead_of: tuple[PlanHash, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StopOrder:
+    """End this shard. Idempotent; sent again until beats show it."""
+
+    term: Term
+    plan: PlanHash
+    index: int
+
+
+Word = Beat | StartOrder | StopOrder
+
+# ---------------------------------------------------------------- events: from the network
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A word arrived. `peer` is who the transport knows the sender to be, not who the word says it is."""
+
+    peer: NodeId
+    word: Word
+
+
+@dataclass(frozen=True, slots=True)
+class PeerFound:
+    """Discovery or the operator names addresses; `node` where it is known. Proves nothing."""
+
+    addresses: tuple[str, ...]
+    node: NodeId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PeerUp:
+    """The stream to this peer stands: words sent now can arrive."""
+
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class PeerDown:
+    """The stream to or from this peer broke: a suspicion at once, not a proof."""
+
+    node: NodeId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Woke:
+    """This machine slept (the wall clock ran ahead of the monotonic one): what was heard before is stale."""
+
+    slept_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """This node was told to end: it says goodbye, so that nobody has to wait for its silence."""
+
+
+# ---------------------------------------------------------------- events: nodes, shards, rings, requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,35 +216,17 @@ class NodeJoined:
 
 @dataclass(frozen=True, slots=True)
 class NodeReported:
-    """A heartbeat."""
+    """What is free on the node now; of the node itself from its own telemetry. `shards` None: not told."""
 
     node: NodeId
     memory_free_bytes: int
+    shards: tuple[ShardReport, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLost:
     node: NodeId
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlanWish:
-    """What the operator asks of a plan. `layers` ("a=0-14,b=15-29" already parsed) overrides all;
-    `shards` asks for that many shards, spread over the nodes; neither: the fewest nodes that fit."""
-
-    context_tokens: int
-    streams: int = 1  # requests of full length whose KV caches must fit side by side
-    shards: int | None = None
-    layers: tuple[tuple[str, int, int], ...] = ()  # (node name, start, stop), in ring order
-
-
-@dataclass(frozen=True, slots=True)
-class RingWanted:
-    """Someone wants the model ready (a request, or a start option)."""
-
-    costs: ModelCosts
-    wish: PlanWish
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +283,7 @@ class RequestArrived:
     costs: ModelCosts
     wish: PlanWish
     deadline: float
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,21 +319,96 @@ Event = (
     | RequestEnded
     | RequestCancelled
     | Ticked
+    | Heard
+    | PeerFound
+    | PeerUp
+    | PeerDown
+    | Woke
+    | StopAsked
 )
 
-# ---------------------------------------------------------------- effects
+# ---------------------------------------------------------------- effects: to the network, the disk, the supervisor
 
 
 @dataclass(frozen=True, slots=True)
-class StartShard:
-    node: NodeId
-    plan: Plan
+class Send:
+    """Send the word if there is a stream to that peer; drop it otherwise. Never wait for it."""
+
+    to: NodeId
+    word: Word
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """Keep a stream to the peer at one of these addresses, trying again for ever. Answered by PeerUp, PeerDown."""
+
+    addresses: tuple[str, ...]
+    node: NodeId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Redial:
+    """Give up every stream and dial anew: after a sleep they may be dead without knowing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersistTerm:
+    """Write the number to disk before anything that follows is performed; handed in again at the next start."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class FollowMaster:
+    """From now on requests of this node's API go to the master of this term; None: nowhere, until the next."""
+
+    term: Term | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunShard:
+    """Start the shard's process on this node. Answered by ShardMadeProgress, ShardBecameReady, ShardDied."""
+
+    assignment: Assignment
     index: int
 
 
 @dataclass(frozen=True, slots=True)
+class EndShard:
+    """End the shard's process on this node. Answered by ShardDied when it is gone."""
+
+    plan: PlanHash
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class RenameShard:
+    """The process that runs (`plan`, `index`) on this node is from now on `new_index` of the assignment's plan:
+    its events carry the new name. The process itself learns it when it is linked."""
+
+    plan: PlanHash
+    index: int
+    assignment: Assignment
+    new_index: int
+
+
+# ---------------------------------------------------------------- effects: the master's
+
+
+@dataclass(frozen=True, slots=True)
+class StartShard:
+    """The master's decision; the machine makes a StartOrder of it, or RunShard on its own node."""
+
+    node: NodeId
+    plan: Plan
+    index: int
+    attempt: int = field(default=1, compare=False)
+    instead_of: tuple[PlanHash, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StopShard:
-    """End the shard's process. Answered by ShardDied when it has ended: until then its memory is not free."""
+    """The master's decision, as StartShard. Until the shard is reported dead its memory is not free."""
 
     node: NodeId
     plan: PlanHash
@@ -177,11 +417,17 @@ class StopShard:
 
 @dataclass(frozen=True, slots=True)
 class LinkRing:
-    """Link the shards at `addresses` (ring order) and open the head. Answered by RingLinked or RingBroke."""
+    """Link the shards at `addresses` (ring order) and open the head. Answered by RingLinked or RingBroke.
+
+    (`term.number`, `term.node`, `epoch`) is the fence: a shard refuses what is not higher than it has seen. A shard
+    takes the plan's hash on when layers and model digest are those that `whole` gives its place.
+    """
 
     plan: PlanHash
     epoch: int
     addresses: tuple[str, ...]
+    term: Term = field(default=NO_TERM, compare=False)
+    whole: Plan | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,12 +459,53 @@ class FailRequest:
     error: RingleaderError
 
 
+TellKind = Literal[
+    "note",
+    "node_joined",
+    "node_lost",
+    "name_taken",
+    "master_elected",
+    "master_followed",
+    "master_lost",
+    "stepped_down",
+    "woke",
+    "plan_made",
+    "plan_dropped",
+    "plan_refused",
+    "ring_adopted",
+    "ring_serves",
+    "ring_broke",
+    "ring_given_up",
+    "ring_moved",
+    "ring_unloaded",
+    "shard_stray",
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """A line for the log and the status page: what was decided and why."""
+    """A line for the log, the status page and /v1/cluster/events: what was decided and why."""
 
     text: str
     model: ModelId | None = field(default=None)
+    kind: TellKind = field(default="note", compare=False)
 
 
-Effect = StartShard | StopShard | LinkRing | CloseRing | Dispatch | CancelAtHead | FailRequest | Tell
+Effect = (
+    StartShard
+    | StopShard
+    | LinkRing
+    | CloseRing
+    | Dispatch
+    | CancelAtHead
+    | FailRequest
+    | Tell
+    | Send
+    | Dial
+    | Redial
+    | PersistTerm
+    | FollowMaster
+    | RunShard
+    | EndShard
+    | RenameShard
+)
