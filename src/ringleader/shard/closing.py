@@ -14,6 +14,7 @@ import numpy as np
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 
 from ringleader.shard.ranking import Order, Way, rank_tokens
+from ringleader.shard.spelling import Remainder, Speller
 
 Ending = tuple[int, ...]
 
@@ -24,6 +25,7 @@ FEW = 24  # so few legal tokens are names and signs: each may lead elsewhere, so
 WIDE = 8  # a mask of more than 1/8 of the vocabulary: free text, whose end the mask does not show
 SLACK = 64  # tokens beyond twice the limit: so long a first ending may still be shortened to fit
 NONE = 1 << 30  # the length of no ending
+TRIES_A_STEP = 16  # remainders that are put to the matcher in the time that one mask takes
 CHUNKS = (256, 4096)  # how much of an order is looked at before the next larger piece
 
 
@@ -51,6 +53,7 @@ class _Search:
     steps: int
     cap: int  # the longest ending worth walking to
     closers: Sequence[Ending]
+    remainders: Sequence[Remainder]
     best: Ending | None = None
     own: list[_Turn] = field(default_factory=list)
     others: list[_Turn] = field(default_factory=list)
@@ -85,11 +88,18 @@ class Closer:
         self._view = view
         self._eos = eos_ids
         self._ranking = rank_tokens(view, eos_ids)
+        special = view.is_special_token
+        texts = [b"" if special(token) else bytes(view.decode_bytes([token])) for token in range(view.vocab_size)]
+        self._speller = Speller(view, texts)
         self._mask = allocate_token_bitmask(1, view.vocab_size)
 
     def tokens(self, text: str) -> Ending:
         """`text` as ordinary tokens."""
         return tuple(self._view.tokenize_str(text))
+
+    def remainders(self, grammar: str) -> tuple[Remainder, ...]:
+        """What may end the strings of `grammar` that have a form, those of the fewest tokens first."""
+        return self._speller.remainders(grammar)
 
     def end_token(self, matcher: Any) -> int | None:
         """A legal end token, if there is one here."""
@@ -103,12 +113,20 @@ class Closer:
         forced = self._forced(matcher)
         return tuple(forced) == ending[: len(forced)]
 
-    def ending(self, matcher: Any, limit: int, closers: Sequence[Ending] = (), steps: int = STEPS) -> Ending | None:
+    def ending(
+        self,
+        matcher: Any,
+        limit: int,
+        closers: Sequence[Ending] = (),
+        steps: int = STEPS,
+        remainders: Sequence[Remainder] = (),
+    ) -> Ending | None:
         """A short ending of at most `limit` tokens, the first one found; `steps` bounds the search (masks made).
 
-        `closers` are what may end free text whose end no mask shows.
+        `closers` are what may end free text whose end no mask shows, `remainders` what strings of a certain form may
+        still need.
         """
-        search = _Search(steps, 2 * limit + SLACK, closers)
+        search = _Search(steps, 2 * limit + SLACK, closers, remainders)
         for way in self._ranking.ways:
             if self._walk(matcher.deep_copy(), (), way, search) <= limit:
                 return search.best
@@ -132,7 +150,7 @@ class Closer:
             if not step:
                 search.steps -= 1
                 legal = self._fill(matcher)
-                step = self._choose(matcher, legal, way, search.closers, last)
+                step = self._choose(matcher, legal, way, search, last)
                 if not step:
                     break
                 last = step[0] if len(step) == 1 else -1
@@ -153,22 +171,43 @@ class Closer:
             forced.append(int(token))
         return forced
 
-    def _choose(self, matcher: Any, legal: int, way: Way, closers: Sequence[Ending], last: int) -> Ending:
+    def _choose(self, matcher: Any, legal: int, way: Way, search: _Search, last: int) -> Ending:
         """The next step; `last` is the token that was chosen just before, or -1."""
         if legal * WIDE < self._view.vocab_size:
             first = self._first_legal(way.narrow)
+            if self._may_need_more(first, legal):
+                if rest := self._remainder(matcher, legal, search):
+                    return rest
+                self._fill(matcher)
             if first == last and self._ranking.endless[last]:  # a number that is long enough, or not yet
                 first = next((token for token in self._legal(self._ranking.onward) if token != last), first)
             return () if first is None else (first,)
         marker, *quotes = (self._first_legal(order) for order in way.wide)
         if marker is not None:
             return (marker,)
-        ends = [*closers, *((token,) for token in quotes if token is not None)]
-        if found := next((each for each in ends if self._narrows(matcher, each, legal)), None):
-            return found
         text = self._first_legal(self._ranking.long)
         onward = self._first_legal(way.narrow) if text is None else text
-        return () if onward is None else (onward,)
+        ends = [*search.closers, *((token,) for token in quotes if token is not None)]
+        if found := next((each for each in ends if self._narrows(matcher, each, legal)), None):
+            return found
+        return self._remainder(matcher, legal, search) or (() if onward is None else (onward,))
+
+    def _may_need_more(self, first: int | None, legal: int) -> bool:
+        """Whether a string may stand here whose end is not the first thing to try. Few tokens are most often signs."""
+        if first is None or legal == 1:
+            return False
+        return bool(self._ranking.text[first] if legal <= FEW else not self._ranking.closing[first])
+
+    def _remainder(self, matcher: Any, legal: int, search: _Search) -> Ending:
+        """What brings the string that the matcher stands in to its end, if it is one of a known form."""
+        for tried, each in enumerate(search.remainders, 1):
+            if matcher.validate_tokens(list(each.proof)) < len(each.proof):
+                continue
+            if each.quoted or self._narrows(matcher, each.tokens, legal):
+                search.steps -= tried // TRIES_A_STEP
+                return each.tokens
+        search.steps -= len(search.remainders) // TRIES_A_STEP
+        return ()
 
     def _narrows(self, matcher: Any, end: Ending, legal: int) -> bool:
         """Whether `end` really ends the free text here: after it, not everything is legal any more."""

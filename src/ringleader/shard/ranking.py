@@ -43,7 +43,8 @@ class Ranking:
     """A vocabulary's orders. `ways` are to be tried in turn; `long` begins with the longest plain text.
 
     `onward` is what ends a number, a word or white space that nothing needs to be added to: all else, white space
-    first. `endless` says of each token whether it is such a thing, `digits` whether it is only digits.
+    first. `endless` says of each token whether it is such a thing, `digits` whether it is only digits,
+    `text` whether it is text without structure, `closing` whether it ends or closes something.
     """
 
     ways: tuple[Way, ...]
@@ -51,6 +52,8 @@ class Ranking:
     onward: Order
     endless: NDArray[np.bool_]
     digits: NDArray[np.bool_]
+    text: NDArray[np.bool_]
+    closing: NDArray[np.bool_]
 
 
 def rank_tokens(view: Any, eos_ids: frozenset[int]) -> Ranking:
@@ -72,9 +75,9 @@ def rank_tokens(view: Any, eos_ids: frozenset[int]) -> Ranking:
     ways = tuple(Way(_sorted(each), tuple(_sorted(each, kind) for kind in ends)) for each in (ranks, single, lasting))
     blank = np.array([not text.strip() for text in texts])
     onward = _sorted(np.where(blank, lengths - LENGTH_MAX - 1, ranks), ~words)
-    return Ranking(
-        ways, _sorted(-lengths, words)[:LONG_MAX], onward, words | blank, (ranks >= _DIGIT) & (ranks < _LETTER)
-    )
+    digits = (ranks >= _DIGIT) & (ranks < _LETTER)
+    text = (ranks >= _DIGIT) & (ranks < _NEVER) & ((ranks < _OPEN) | (ranks >= _FOREIGN))
+    return Ranking(ways, _sorted(-lengths, words)[:LONG_MAX], onward, words | blank, digits, text, ranks < _LINE)
 
 
 def _sorted(ranks: NDArray[np.int64], chosen: NDArray[np.bool_] | None = None) -> Order:

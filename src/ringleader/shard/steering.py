@@ -28,6 +28,7 @@ class Steering:
         self._demanded = spec.demanded
         self._think_close = spec.think_close
         self._closers = _closers(closer, spec)
+        self._remainders = closer.remainders(spec.grammar)
         self._ending: Ending | None = None  # from the state before the next draw; None: not known
         self._steps = THOROUGH_STEPS  # of the first search
         self._retried = spec.max_tokens  # what is left of the budget when a search that found nothing is made again
@@ -79,7 +80,7 @@ class Steering:
         if rest > self._retried:
             return
         steps, self._steps = self._steps, STEPS
-        self._ending = self._closer.ending(matcher, rest, self._closers, steps)
+        self._ending = self._closer.ending(matcher, rest, self._closers, steps, self._remainders)
         if self._ending is None:
             self._retried = rest // 2
 
@@ -93,7 +94,7 @@ class Steering:
             if self._need(known) <= rest:
                 return known
             steps = STEPS // 4  # a shorter one than that is unlikely
-        return self._closer.ending(after, rest, self._closers, steps)
+        return self._closer.ending(after, rest, self._closers, steps, self._remainders)
 
     def _instead(self, matcher: Any, rest: int) -> int | None:
         """The known ending's next token, where it may be forced upon the model."""
