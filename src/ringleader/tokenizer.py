@@ -17,6 +17,7 @@ from ringleader.errors import ModelFault, ModelUnsupported
 TURN_ENDS = (
     "<|return|>",
     "<|call|>",
+    "<|end_of_msg|>",
     "<|eom_id|>",
     "<|eot_id|>",
     "<|tool_response>",
@@ -37,6 +38,10 @@ class Tokenizer:
         self.vocab_size = vocab_size
         self.eos_ids = eos_ids
         self.chat_template = chat_template
+
+    def with_template(self, chat_template: str) -> Tokenizer:
+        """The same vocabulary with another chat template."""
+        return Tokenizer(self._fast, vocab_size=self.vocab_size, eos_ids=self.eos_ids, chat_template=chat_template)
 
     @property
     def bos_token(self) -> str:

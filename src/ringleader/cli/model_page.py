@@ -64,6 +64,7 @@ def model_object(model: str, path: str, report: VoiceReport) -> dict[str, Any]:
         "context": report.context_max,
         "template": {
             "present": report.has_template,
+            "ours": report.template_ours,
             **{field.name: getattr(report.traits, field.name) for field in fields(report.traits)},
         },
     }
@@ -79,11 +80,12 @@ def _markers(marks: tuple[Mark, ...]) -> list[tuple[str, str]]:
 
 
 def _template(report: VoiceReport) -> str:
-    if not report.has_template:
+    if not report.has_template and not report.template_ours:
         return "none: ChatML is used"
     shown = [words for name, words in TRAITS.items() if getattr(report.traits, name)]
     lacks = [words for name, words in TRAITS.items() if not getattr(report.traits, name)]
-    return f"shows {', '.join(shown) or 'nothing'}" + (f"; not {', '.join(lacks)}" if lacks else "")
+    whose = "none: ours is used, which " if report.template_ours else ""
+    return f"{whose}shows {', '.join(shown) or 'nothing'}" + (f"; not {', '.join(lacks)}" if lacks else "")
 
 
 def _row(label: str, value: str) -> list[str]:

@@ -74,6 +74,8 @@ def voice(tokenizer: Tokenizer, context_max: int, override: str | None = None) -
     `override` names the dialect to use instead of the detected one. Raises ModelUnsupported for an unknown name.
     """
     found = detect(tokenizer, override)
+    if found.template is not None:
+        tokenizer = tokenizer.with_template(found.template)
     return Voice(tokenizer, found.dialect, context_max, found.how, found.thinking_how, override is not None)
 
 

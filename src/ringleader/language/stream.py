@@ -182,7 +182,7 @@ class StreamParser:
     def _met(self, marker: Marker) -> None:
         thinking = self._dialect.thinking
         opens = next((opens for opens in self._opens if opens.marker is marker), None)
-        if self._frames is not None and marker in self._frames.markers:
+        if self._frames is not None and marker in self._frames.markers and not self._is_inside(marker):
             self._turn_to(self._frames.meet(marker), marker)
         elif self._mode is Mode.BLOCK:
             self._meet_in_block(marker, opens)
@@ -194,6 +194,11 @@ class StreamParser:
             self._begin_reasoning()
         else:
             self._end_reasoning()
+
+    def _is_inside(self, marker: Marker) -> bool:
+        """Whether a marker of frames is here markup inside a call."""
+        reads_all = raw_input(self._reader) is not None
+        return self._mode is Mode.BLOCK and marker in self._dialect.markers and not reads_all
 
     def _push_all(self, text: str) -> None:
         for char in text:
@@ -320,7 +325,8 @@ class StreamParser:
         self._swallow = False
         self._held += char
         close = None if self._dialect.thinking is None else self._dialect.thinking.close
-        plain = "" if close is None or close.token is not None else close.text
+        framed = close is None or close.token is not None or self._frames is not None
+        plain = "" if framed or close is None else close.text
         if plain and self._held.endswith(plain):
             self._held = self._held.removesuffix(plain)
             self._end_reasoning()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ringleader.language.dialects.default_templates import OURS
 from ringleader.language.dialects.detect import UNPROVEN, detect
 from ringleader.language.dialects.dialect import Dialect, Marker
 from ringleader.language.prompt import Voice
@@ -31,7 +32,8 @@ class VoiceReport:
     """`detected` and `detected_how` are what the evidence says, also where something else was set by name.
 
     `reads_template`: whether a call is read as the chat template writes it; None where it writes none.
-    `doubt` says what makes the dialect doubtful, "" for nothing. `ends` are id and text of what ends an answer.
+    `template_ours`: it is the one of ours for a family that has none. `doubt` says what makes the dialect doubtful, ""
+    for nothing. `ends` are id and text of what ends an answer.
     """
 
     dialect: str
@@ -44,6 +46,7 @@ class VoiceReport:
     ends: tuple[tuple[int, str], ...]
     context_max: int
     has_template: bool
+    template_ours: bool
     traits: Traits
     reads_template: bool | None
     doubt: str
@@ -65,6 +68,7 @@ def voice_report(voice: Voice) -> VoiceReport:
     """What is known of this voice. Renders a few small conversations: milliseconds."""
     tokenizer, dialect = voice.tokenizer, voice.dialect
     found = detect(tokenizer)
+    ours = tokenizer.chat_template in OURS
     template = CHATML if tokenizer.chat_template is None else tokenizer.chat_template
     traits = probe(template, tokenizer.bos_token, tokenizer.eos_token)
     read = reads_back(tokenizer, dialect)
@@ -72,14 +76,15 @@ def voice_report(voice: Voice) -> VoiceReport:
     return VoiceReport(
         dialect=dialect.name,
         detected=found.dialect.name,
-        detected_how=found.how,
+        detected_how=voice.dialect_how if ours and not voice.overridden else found.how,
         overridden=voice.overridden,
         marks=_marks(dialect),
         thinks=dialect.frames({}) is not None or (dialect.thinking is not None and dialect.thinking.expected),
         thinking_how=voice.thinking_how,
         ends=tuple((id_, tokenizer.decode([id_])) for id_ in tokenizer.eos_ids),
         context_max=voice.context_max,
-        has_template=tokenizer.chat_template is not None,
+        has_template=tokenizer.chat_template is not None and not ours,
+        template_ours=ours,
         traits=traits,
         reads_template=read,
         doubt=NOT_READ if read is False else "although the template knows tools" if unproven else "",

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ringleader.language.dialects.default_templates import DEEPSEEK_V4, DEEPSEEK_V32
 from ringleader.language.dialects.dialect import (
     BlockReader,
     CallRule,
@@ -48,9 +49,7 @@ class DeepSeekDsml(Dialect):
 def deepseek_dsml(tokenizer: Tokenizer) -> DeepSeekDsml:
     """The dialect for this vocabulary. The tag around the calls is the template's, and else that of the model
     whose vocabulary it is: `tool_calls` for V4, `function_calls` for V3.2."""
-    template = tokenizer.chat_template or ""
-    is_v4 = "tool_calls>" in template or ("function_calls>" not in template and _has(tokenizer, V4_TOKEN))
-    around = "tool_calls" if is_v4 else "function_calls"
+    around = "tool_calls" if _is_v4(tokenizer) else "function_calls"
     form = TypedForm(
         call_begin=marker(tokenizer, f'<{MARK}invoke name="'),
         name_end=marker(tokenizer, '">\n'),
@@ -72,8 +71,15 @@ def deepseek_dsml(tokenizer: Tokenizer) -> DeepSeekDsml:
     )
 
 
-def _has(tokenizer: Tokenizer, text: str) -> bool:
-    return tokenizer.token_id(text) is not None
+def dsml_template(tokenizer: Tokenizer) -> str:
+    """The template of ours for a model without one."""
+    return DEEPSEEK_V4 if _is_v4(tokenizer) else DEEPSEEK_V32
+
+
+def _is_v4(tokenizer: Tokenizer) -> bool:
+    template = tokenizer.chat_template or ""
+    known = tokenizer.token_id(V4_TOKEN) is not None
+    return "tool_calls>" in template or ("function_calls>" not in template and known)
 
 
 # ---------------------------------------------------------------- history

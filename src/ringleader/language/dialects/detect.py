@@ -6,14 +6,15 @@ A wrong guess must be visible: what was found comes with the words that say by w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ringleader.errors import ModelUnsupported
 from ringleader.language.dialects.apertus import apertus
 from ringleader.language.dialects.array_tags import apriel, command_r_plus, nemotron
 from ringleader.language.dialects.command_r import command_r
 from ringleader.language.dialects.deepseek import deepseek_v3, deepseek_v31
-from ringleader.language.dialects.deepseek_dsml import deepseek_dsml
+from ringleader.language.dialects.deepseek_dsml import deepseek_dsml, dsml_template
+from ringleader.language.dialects.default_templates import KIMI_K3
 from ringleader.language.dialects.dialect import Dialect
 from ringleader.language.dialects.functionary import functionary
 from ringleader.language.dialects.gemma import function_gemma, gemma4
@@ -24,6 +25,7 @@ from ringleader.language.dialects.hy3 import hy3
 from ringleader.language.dialects.json_array import granite, phi4_mini
 from ringleader.language.dialects.json_tags import json_tags
 from ringleader.language.dialects.kimi_k2 import kimi_k2
+from ringleader.language.dialects.kimi_k3 import kimi_k3
 from ringleader.language.dialects.llama_json import llama_json
 from ringleader.language.dialects.longcat import longcat
 from ringleader.language.dialects.minicpm5 import minicpm5
@@ -38,20 +40,24 @@ from ringleader.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """A dialect, and in words how it and its reasoning were found."""
+    """A dialect, and in words how it and its reasoning were found. `template` is a chat template of ours, for a model
+    that has none."""
 
     dialect: Dialect
     how: str
     thinking_how: str
+    template: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the table: `evidence` gives the words that say what was found, or "" for nothing."""
+    """One line of the table: `evidence` gives the words that say what was found, or "" for nothing. `template` makes
+    the chat template for models of the family that have none."""
 
     name: str
     make: Callable[[Tokenizer], Dialect]
     evidence: Callable[[Tokenizer], str]
+    template: Callable[[Tokenizer], str] | None = None
 
 
 def template_has(*texts: str) -> Callable[[Tokenizer], str]:
@@ -87,6 +93,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("deepseek_dsml", deepseek_dsml, template_has("｜DSML｜")),
     Entry("deepseek_v3", deepseek_v3, template_has("<｜tool▁sep｜>", "```json")),
     Entry("deepseek_v31", deepseek_v31, template_has("<｜tool▁sep｜>")),
+    Entry("kimi_k3", kimi_k3, vocabulary_has("<|open|>", "<|close|>", "<|sep|>"), template=lambda _: KIMI_K3),
     Entry("kimi_k2", kimi_k2, template_has("<|tool_calls_section_begin|>")),
     Entry("minimax_m2", minimax_m2, template_has("<minimax:tool_call>")),
     Entry("longcat", longcat, template_has("<longcat_tool_call>")),
@@ -115,7 +122,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("phi4_mini", phi4_mini, template_has("functools[")),
     Entry("json_tags", json_tags, template_has("<tool_call>")),
     Entry("phi4_mini", phi4_mini, vocabulary_has("<|tool_call|>", "<|/tool_call|>")),
-    Entry("deepseek_dsml", deepseek_dsml, vocabulary_has("｜DSML｜")),
+    Entry("deepseek_dsml", deepseek_dsml, vocabulary_has("｜DSML｜"), template=dsml_template),
     Entry("deepseek_v31", deepseek_v31, vocabulary_has("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>")),
 )
 
@@ -143,11 +150,21 @@ def detect(tokenizer: Tokenizer, override: str | None = None) -> Detected:
         ModelUnsupported: no dialect is named so.
     """
     if override is not None:
-        return _found(require_dialect(override).make(tokenizer), "it was set by name")
+        require_dialect(override)
+        named = sorted((entry for entry in TABLE if entry.name == override), key=lambda entry: entry.template is None)
+        return _made(named[0], tokenizer, "it was set by name")
     for entry in TABLE:
         if evidence := entry.evidence(tokenizer):
-            return _found(entry.make(tokenizer), evidence)
+            return _made(entry, tokenizer, evidence)
     return _found(json_tags(tokenizer), UNPROVEN)
+
+
+def _made(entry: Entry, tokenizer: Tokenizer, how: str) -> Detected:
+    if tokenizer.chat_template is not None or entry.template is None:
+        return _found(entry.make(tokenizer), how)
+    template = entry.template(tokenizer)
+    found = _found(entry.make(tokenizer.with_template(template)), f"{how}; its chat template is ours: it has none")
+    return replace(found, template=template)
 
 
 def _found(dialect: Dialect, how: str) -> Detected:

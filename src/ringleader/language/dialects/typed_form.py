@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ringleader.language.dialects.dialect import Arguments, CallEvent, CallRule, Ended, Marker, Started, State
@@ -11,6 +11,8 @@ from ringleader.language.dialects.markup import Awaited
 from ringleader.language.dialects.typed_schema import only, resolved, shapes, types
 from ringleader.language.dialects.typed_values import ValueReader, value_rules
 from ringleader.values import Json
+
+KINDS_OF: Mapping[str, frozenset[str]] = {"number": frozenset({"number", "integer"})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class TypedForm:
     value only a newline at the end of `key_end`, and all of `value_end`. `key_end_json` is for families that mark
     what is not raw text. `close` ends the block. With an empty `call_begin` the name comes at once, and with an
     empty `name_end` it ends with its line or where a key begins; `call_end` may be `close` itself. `empty` is text
-    that a call without parameters may hold, and does where it can have none.
+    that a call without parameters may hold, and does where it can have none. `typed_ends` are for families that name
+    each value's JSON type: a `key_end` for each. `spelled` is how they write a name or a key, `meant` its reverse.
     """
 
     call_begin: Marker
@@ -44,21 +47,30 @@ class TypedForm:
     key_end_json: Marker | None = None
     empty: str = ""
     quoted: Quoted | None = None
+    typed_ends: tuple[tuple[str, Marker], ...] = ()
+    spelled: Callable[[str], str] = str
+    meant: Callable[[str], str] = str
 
     def rules(self, rule: str, calls: Sequence[CallRule], *, begun: bool = False) -> str:
         """Lark: `rule` is one call, from `call_begin` (or, `begun`, from after it) to `call_end`."""
-        lines: list[str] = []
-        names: list[str] = []
+        begin = "" if begun else self.call_begin.lark
+        lines = [f"{rule}: {' | '.join(f'{rule}_{n}' for n in range(len(calls)))}"]
         for n, call in enumerate(calls):
-            for k, shape in enumerate(shapes(call.schema)):
-                names.append(name := f"{rule}_{n}_{k}")
-                values = [f"{name}_{i}{'' if needed else '?'}" for i, (_, _, needed) in enumerate(shape.parameters)]
-                begin = "" if begun else self.call_begin.lark
-                head = f"{begin} {json.dumps(call.name)} {self.name_end.lark}"
-                lines.append(f"{name}: {head} {self._body(values)} {self.call_end.lark}")
-                for i, (key, schema, _) in enumerate(shape.parameters):
-                    lines += self._parameter(f"{name}_{i}", key, schema, call)
-        return "\n".join([f"{rule}: {' | '.join(names)}", *lines])
+            head = f"{begin} {json.dumps(self.spelled(call.name))} {self.name_end.lark}"
+            lines += [f"{rule}_{n}: {head} {rule}_{n}_body", self.body(f"{rule}_{n}_body", call)]
+        return "\n".join(lines)
+
+    def body(self, rule: str, call: CallRule) -> str:
+        """Lark: `rule` is all of a call that comes after `name_end`."""
+        lines: list[str] = []
+        ways = shapes(call.schema)
+        for k, shape in enumerate(ways):
+            name = f"{rule}_{k}"
+            values = [f"{name}_{i}{'' if needed else '?'}" for i, (_, _, needed) in enumerate(shape.parameters)]
+            lines.append(f"{name}: {self._body(values)} {self.call_end.lark}")
+            for i, (key, schema, _) in enumerate(shape.parameters):
+                lines += self._parameter(f"{name}_{i}", key, schema, call)
+        return "\n".join([f"{rule}: {' | '.join(f'{rule}_{k}' for k in range(len(ways)))}", *lines])
 
     def _body(self, values: Sequence[str]) -> str:
         body = " ".join(values)
@@ -67,7 +79,9 @@ class TypedForm:
         return f"({json.dumps(self.empty)} | {body})" if values else json.dumps(self.empty)
 
     def _parameter(self, rule: str, key: str, schema: Json, call: CallRule) -> list[str]:
-        head = f"{self.key_begin.lark} {json.dumps(key)}"
+        head = f"{self.key_begin.lark} {json.dumps(self.spelled(key))}"
+        if self.typed_ends:
+            return self._named_types(rule, head, schema, call)
         values = value_rules(f"{rule}_value", schema, call.schema, self.value_end, lenient=call.lenient)
         if self.quoted is not None and "string" in types(schema, call.schema):
             return self._quotable(rule, head, schema, call, self.quoted)
@@ -78,6 +92,18 @@ class TypedForm:
         ends = [self.key_end if way.lower().startswith(raw) else self.key_end_json for way in ways]
         heads = [f"{head} {end.lark} {way}" for end, way in zip(ends, ways, strict=True)]
         return [f"{rule}: {' | '.join(heads)}", *values[1:]]
+
+    def _named_types(self, rule: str, head: str, schema: Json, call: CallRule) -> list[str]:
+        """A parameter whose markup names the type of its value: one way for each type that it may have."""
+        found = types(schema, call.schema)
+        ways: list[str] = []
+        lines: list[str] = []
+        for kind, end in self.typed_ends:
+            if kinds := found & KINDS_OF.get(kind, frozenset({kind})):
+                ways.append(f"{head} {end.lark} {rule}_{kind}")
+                part = schema if found == kinds else only(schema, call.schema, kinds)
+                lines += value_rules(f"{rule}_{kind}", part, call.schema, self.value_end, lenient=call.lenient)
+        return [f"{rule}: {' | '.join(ways)}", *lines]
 
     def _quotable(self, rule: str, head: str, schema: Json, call: CallRule, quoted: Quoted) -> list[str]:
         """A parameter that may be a string: bare as far as that may be, else quoted."""
@@ -93,21 +119,25 @@ class TypedReader:
 
     between -call_begin-> name -name_end-> members -key_begin-> key -key_end-> value -value_end-> members
     between -close-> done              members -call_end-> between
+
+    With a `name` it begins at the members of that call, whose name was told already.
     """
 
-    def __init__(self, form: TypedForm, schemas: Mapping[str, Json]) -> None:
+    def __init__(self, form: TypedForm, schemas: Mapping[str, Json], name: str = "") -> None:
         self.state: State = "open"
         self._form = form
         self._schemas = schemas
         self._place = "between" if form.call_begin.text else "name"
         self._held = ""  # of a name, a key, or the end of a value that may be its terminator
-        self._name = ""
+        self._name = name
         self._keys = 0
         self._value = ValueReader(None, {})
         self._newline = False  # a newline after the key's markup is still to be dropped
         self._end = form.value_end
         self._may_quote = False  # nothing of the value was read yet but what may be the begin of a quoted one
         self._awaited = self._between()
+        if name:
+            self._place, self._awaited = "members", self._members()
 
     def push(self, char: str) -> list[CallEvent]:
         if self.state != "open":
@@ -123,8 +153,8 @@ class TypedReader:
 
     def meet(self, marker: Marker) -> list[CallEvent]:
         if self._place == "value":
-            if marker.token in self._end.pieces:
-                return self._end_value(self._held.removesuffix(self._end.lead or ""), _after_token(self._end))
+            if marker.token == _first_token(self._end):
+                return self._end_value(self._held.removesuffix(self._end.lead or ""), _after(self._end, marker))
             self.state = "broken"
             return []
         events: list[CallEvent] = []
@@ -163,7 +193,7 @@ class TypedReader:
         end = form.name_end.text.strip()
         ends = [end] if end else ["\n", form.key_begin.text.strip(), form.call_end.text.strip()]
         found = next((text for text in ends if self._held.endswith(text)), None)
-        name = self._held.removesuffix(found or "").strip()
+        name = form.meant(self._held.removesuffix(found or "").strip())
         if found is None or not name:
             return []
         self._name, self._place, self._keys, self._awaited = name, "members", 0, self._members()
@@ -171,10 +201,11 @@ class TypedReader:
 
     def _read_key(self) -> list[CallEvent]:
         form = self._form
-        for end in (form.key_end, form.key_end_json):
-            if end is not None and _squeezed(self._held).endswith(_squeezed(end.text)):
-                kind = None if form.key_end_json is None else "string" if end is form.key_end else "json"
-                return self._begin_value(self._held.split(end.text.split()[0], 1)[0].strip(), kind)
+        ends: list[tuple[str | None, Marker]] = [(None if form.key_end_json is None else "string", form.key_end)]
+        ends += [("json", form.key_end_json)] if form.key_end_json is not None else []
+        for kind, end in form.typed_ends or ends:
+            if _squeezed(self._held).endswith(_squeezed(end.text)):
+                return self._begin_value(form.meant(self._held.split(end.text.split()[0], 1)[0].strip()), kind)
         return []
 
     def _begin_value(self, key: str, kind: str | None) -> list[CallEvent]:
@@ -230,10 +261,13 @@ def _squeezed(text: str) -> str:
     return "".join(text.split())
 
 
-def _after_token(end: Marker) -> str:
+def _first_token(end: Marker) -> int | None:
+    return next((piece for piece in end.pieces if isinstance(piece, int)), None)
+
+
+def _after(end: Marker, token: Marker) -> str:
     """The text of `end` that follows its first special token, without the whitespace around it."""
-    first = next(n for n, piece in enumerate(end.pieces) if isinstance(piece, int))
-    return "".join(piece for piece in end.pieces[first + 1 :] if isinstance(piece, str)).strip()
+    return end.text.removeprefix(end.lead or "").removeprefix(token.text).strip()
 
 
 def _begun(text: str, awaited: str) -> int:
