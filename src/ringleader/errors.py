@@ -7,7 +7,9 @@ RingleaderError
 │   └── ContextTooLong       prompt and answer do not fit the model            400
 ├── PeerFault                something that we depend on failed                5xx
 │   ├── RingLost             a shard, its node or a link died under a request  503
+│   ├── MasterMoved          another node is master now, or the master is gone 503
 │   ├── NodeUnreachable      no node answers at an address                     503
+│   ├── NotTrusted           a peer, a token or a key file is not what it must be  403
 │   ├── DeadlinePassed       the request's own deadline came before its end    504
 │   └── Busy                 a bounded queue is full                           429
 ├── ModelFault               model files are missing, broken or not supported  500
@@ -20,9 +22,13 @@ from __future__ import annotations
 
 
 class RingleaderError(Exception):
-    """Root. `str(error)` says what happened, to which request or node, and what to do next."""
+    """Root. `str(error)` says what happened, to which request or node, and what to do next.
+
+    `resumable`: the same request can go on elsewhere, and the node that its client is connected to sees to it.
+    """
 
     code: str = "internal_error"
+    resumable: bool = False
 
 
 class CallerFault(RingleaderError):
@@ -62,15 +68,32 @@ class PeerFault(RingleaderError):
 
 
 class RingLost(PeerFault):
-    """A shard, its node or a link of the ring died while it served."""
+    """A shard, its node or a link of the ring died while it served. Not resumable once a ring was given up."""
 
     code = "ring_lost"
+
+    def __init__(self, message: str, *, resumable: bool = True) -> None:
+        super().__init__(message)
+        self.resumable = resumable
+
+
+class MasterMoved(PeerFault):
+    """The node that took the request is not master any more, or is gone; the next master can go on with it."""
+
+    code = "master_moved"
+    resumable = True
 
 
 class NodeUnreachable(PeerFault):
     """No node answers at the address."""
 
     code = "node_unreachable"
+
+
+class NotTrusted(PeerFault):
+    """Somebody is not let in, or what this node would prove itself with is missing, open to others or foreign."""
+
+    code = "not_trusted"
 
 
 class DeadlinePassed(PeerFault):

@@ -104,5 +104,6 @@ class Rollout:
             )
         return RingLost(
             f"{self.model} could not be brought up: {self.reason}. The first request after {COOL_DOWN_S:.0f} s "
-            "tries again; see the logs of the node that is named."
+            "tries again; see the logs of the node that is named.",
+            resumable=False,
         )
