@@ -83,8 +83,10 @@ class ClusterState:
                 return _cancel(request) if request is not None else []
             case m.Ticked():
                 return self._ticked(now)
-            case _:
+            case m.ShardBecameReady() | m.ShardMadeProgress() | m.ShardDied() | m.RingLinked() | m.RingBroke():
                 return self._ring_event(event, now)
+            case _:
+                return []  # the network is the machine's business around this one
 
     def _node_joined(self, profile: m.NodeProfile, now: float) -> list[m.Effect]:
         effects: list[m.Effect] = []
