@@ -175,7 +175,9 @@ def _thought(thinking: Thinking | None, reasoning: Reasoning, then: str, *, requ
     closing, lines = until("reasoning", thinking.close)
     if reasoning == "possible":
         lead = f"{json.dumps(thinking.lead)}? " if thinking.lead else ""
-        return [f"start: think {gap}{then} | {then}", f"think: {lead}{thinking.open.lark} {closing}", *gaps, *lines]
+        skipped = f"{thinking.close.lark} {gap}" if thinking.declines else ""
+        ways = [f"think {gap}{then}", then, *([skipped + then] if skipped else [])]
+        return [f"start: {' | '.join(ways)}", f"think: {lead}{thinking.open.lark} {closing}", *gaps, *lines]
     if required:
         return [f"start: {closing} {gap}{then}", *gaps, *lines]
     unended = f"UNENDED: /{ANYTHING}/"

@@ -175,6 +175,8 @@ class StreamParser:
             found += self._dialect.around
         if thinking is not None and self._mode is Mode.TEXT:
             found.append(thinking.open)
+            if self._fresh and self._thinks:  # reasoning that was never opened: the model says that it does none
+                found.append(thinking.close)
         if thinking is not None and self._mode is Mode.REASONING:
             found.append(thinking.close)
         return next((marker for marker in found if marker.token == token), None)

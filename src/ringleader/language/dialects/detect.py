@@ -31,6 +31,7 @@ from ringleader.language.dialects.longcat import longcat
 from ringleader.language.dialects.minicpm5 import minicpm5
 from ringleader.language.dialects.minimax_m1 import minimax_m1
 from ringleader.language.dialects.minimax_m2 import minimax_m2
+from ringleader.language.dialects.minimax_m3 import minimax_m3
 from ringleader.language.dialects.mistral import mistral
 from ringleader.language.dialects.muse import muse
 from ringleader.language.dialects.pythonic import lfm2, olmo3, pythonic
@@ -95,6 +96,8 @@ TABLE: tuple[Entry, ...] = (
     Entry("deepseek_v31", deepseek_v31, template_has("<｜tool▁sep｜>")),
     Entry("kimi_k3", kimi_k3, vocabulary_has("<|open|>", "<|close|>", "<|sep|>"), template=lambda _: KIMI_K3),
     Entry("kimi_k2", kimi_k2, template_has("<|tool_calls_section_begin|>")),
+    Entry("minimax_m3", minimax_m3, template_has("]<]minimax[>[")),
+    Entry("minimax_m3", minimax_m3, vocabulary_has("]<]minimax[>[")),
     Entry("minimax_m2", minimax_m2, template_has("<minimax:tool_call>")),
     Entry("longcat", longcat, template_has("<longcat_tool_call>")),
     Entry("minimax_m1", minimax_m1, template_has("<tool_calls>", '{"name": <tool-name>')),

@@ -83,12 +83,13 @@ class Opens:
 @dataclass(frozen=True, slots=True)
 class Thinking:
     """The markers around reasoning. `expected`: the model may begin to reason by itself; `lead` is whitespace that
-    it may write before `open` then."""
+    it may write before `open` then. `declines`: it may write `close` alone, to say that it does not."""
 
     open: Marker
     close: Marker
     expected: bool
     lead: str = ""
+    declines: bool = False
 
 
 # ---------------------------------------------------------------- calls

@@ -137,6 +137,23 @@ def shapes(root: Json) -> list[Shape]:
     return [_shape(merged) for merged in _alternatives(root, root, STEPS_MAX)[:SHAPES_MAX]]
 
 
+def rooted_in(schema: Json, root: Json, places: tuple[str, ...]) -> dict[str, Json] | None:
+    """The schema that `schema` means, as a root of its own; None where it is none, or where a reference in it does
+    not begin with one of `places`."""
+    part = resolved(schema, root)
+    if not isinstance(part, Mapping) or not all(ref.startswith(places) for ref in _references(part)):
+        return None
+    shared = {key: root[key] for key in ("$defs", "definitions") if isinstance(root, Mapping) and key in root}
+    return {**shared, **part}
+
+
+def _references(node: Json) -> list[str]:
+    if isinstance(node, Mapping):
+        own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
+        return own + [ref for value in node.values() for ref in _references(value)]
+    return [ref for item in node for ref in _references(item)] if isinstance(node, list) else []
+
+
 def _shape(schema: Mapping[str, Json]) -> Shape:
     properties = schema.get("properties")
     required = {name for name in listed(schema.get("required")) if isinstance(name, str)}
