@@ -16,7 +16,8 @@ from typing import Any
 from llguidance import LLMatcher
 
 from ringleader.errors import BadRequest
-from ringleader.language.content import ContentRule, content_rule, violation
+from ringleader.language.content import ContentRule, content_rule
+from ringleader.language.enforcement import violation
 from ringleader.language.schema import bytes_view, grammar_text, lark_of
 from ringleader.values import ContentFormat
 
@@ -62,7 +63,7 @@ def ask(path: Path, *, strict: bool) -> tuple[Tally, list[str]]:
                 continue
             tally.invalid += 1
             taken_as = [text for text in spellings(case["data"]) if accepts(matcher, text)]
-            silent = [text for text in taken_as if not rule.warnings and violation(rule, text) is None]
+            silent = [text for text in taken_as if not rule.warnings and violation(rule.check, text) is None]
             tally.invalid_refused += not taken_as
             tally.invalid_told += bool(taken_as) and not silent
             wrong += [f"{group['description']} / {case['description']}: {text}" for text in silent[:1]]

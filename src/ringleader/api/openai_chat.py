@@ -53,15 +53,19 @@ class ChatCompletions:
         self._clock = clock
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Serve one request. Its first choice is accepted before the others, so that what is wrong is said once."""
+        """Serve one request."""
         asked = read_chat(await read_object(request))
-        first, *others = asked.requests()
         try:
-            answer = await self._answerer.answer(first)
+            return await self._serve(request, asked)
         except CallerFault as fault:
             if asked.calls.legacy:
                 raise in_functions_words(fault) from fault
             raise
+
+    async def _serve(self, request: web.Request, asked: ChatAsked) -> web.StreamResponse:
+        """The first choice is accepted before the others, so that what is wrong is said once."""
+        first, *others = asked.requests()
+        answer = await self._answerer.answer(first)
         choices = [answer.deltas, *map(self._further, others)]
         async with DeltaFeed(choices, self._closers) as feed:
             envelope = self._envelope(asked, answer)

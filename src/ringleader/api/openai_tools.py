@@ -13,7 +13,7 @@ from ringleader.values import CustomGrammar, Json, Tool
 
 # Every other word that a tool_choice may be is a tool's name.
 MODES = ("none", "auto", "required", "any")
-_FUNCTION_PATH = re.compile(r"^tools(\[\d+\])\.function")
+_FUNCTION_PATH = re.compile(r"\btools(\[\d+\])\.function")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ def in_functions_words(fault: CallerFault) -> CallerFault:
     """A fault found later, about tools, for a client that speaks of functions."""
     param = fault.param and _FUNCTION_PATH.sub(r"functions\1", fault.param).replace("tool_choice", "function_call")
     message = str(fault).replace("tool_choice", "function_call").replace("'tools'", "'functions'")
+    message = _FUNCTION_PATH.sub(r"functions\1", message)
     return type(fault)(message, param=param, code=fault.code)
 
 

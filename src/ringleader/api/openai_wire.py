@@ -122,11 +122,14 @@ class ToolWire(Wire):
 
 
 class JsonSchemaWire(Wire):
-    """The schema of an answer's text, with the name that OpenAI wants it to have."""
+    """The schema of an answer's text, with the name that OpenAI wants it to have.
+
+    Without a schema any JSON will do. null is refused: it is what a client sends whose own schema got lost.
+    """
 
     name: Annotated[str, Field(pattern=NAME_PATTERN)]
     description: str | None = None
-    schema_: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
+    schema_: Annotated[dict[str, Any], Field(alias="schema", default_factory=dict)]
     strict: bool | None = None
 
 
@@ -145,7 +148,8 @@ class StreamOptionsWire(Wire):
 
 
 class ChatWire(Wire):
-    """The body of `POST /v1/chat/completions`. null is the same as absent everywhere but in model and messages."""
+    """The body of `POST /v1/chat/completions`. null is the same as absent everywhere but in model, messages and
+    the schema of a response_format."""
 
     model: Annotated[str, Field(min_length=1)]
     messages: Annotated[list[MessageWire], Field(min_length=1)]

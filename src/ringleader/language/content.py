@@ -1,4 +1,4 @@
-"""What an answer's text must be (`response_format`), as a rule of its grammar and as a check of what that leaves out.
+"""What an answer's text must be (`response_format`), as a rule of its grammar.
 
 The rule writes JSON with no free whitespace, so that no model can loop in it; integers end after 18 digits.
 """
@@ -6,48 +6,35 @@ The rule writes JSON with no free whitespace, so that no model can loop in it; i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-import jsonschema
-from jsonschema.protocols import Validator
-from llguidance import LLMatcher
-from referencing import Registry
-from referencing.exceptions import Unresolvable
+from llguidance import LLTokenizer
 
 from ringleader.errors import BadRequest
-from ringleader.language.patterns import ecma
-from ringleader.language.recursion import children, deeper_than
-from ringleader.language.schema import (
-    DEPTH_MAX,
-    SCHEMA_CHARS_MAX,
-    bytes_view,
-    closed_value,
-    grammar_text,
-    judge,
-    lark_of,
-)
+from ringleader.language.enforcement import Check, enforce
+from ringleader.language.outgrowth import CODE, has_patterns, outgrown
+from ringleader.language.recursion import deeper_than
+from ringleader.language.schema import DEPTH_MAX, SCHEMA_CHARS_MAX, closed_value, grammar_text
 from ringleader.values import ContentFormat, Json
 
 PARAM = "response_format"
+SCHEMA_PARAM = "response_format.json_schema.schema"
 ANY_OBJECT: Mapping[str, Json] = {"type": "object"}
 # Without a bound a model that likes a digit writes it until its tokens end. No program reads longer integers exactly.
 INTEGER_MAX = 10**18 - 1
-REASON_CHARS_MAX = 200
-# What jsonschema raises on a value or a schema that is beyond it. The grammar has enforced most by then.
-BEYOND = (ArithmeticError, RecursionError, ValueError, TypeError, Unresolvable, jsonschema.exceptions.UnknownType)
+WAY_OUT = "Take that out of the schema, or set 'strict' to false: it is then checked, not enforced."
 
 
 @dataclass(frozen=True, slots=True)
 class ContentRule:
-    """`schema` is the JSON text that follows `%json`. `check` is the client's schema where `schema` does not
-    enforce all of it; `warnings` says what it leaves out."""
+    """`schema` is the JSON text that follows `%json`, made of the `client`'s schema. `check` is what it does not
+    enforce all of; `warnings` says what it leaves out."""
 
     schema: str
     warnings: tuple[str, ...] = ()
-    check: Mapping[str, Json] | None = None
+    check: Check | None = None
+    client: Mapping[str, Json] = field(default_factory=dict)
 
 
 def content_rule(wanted: ContentFormat | None) -> ContentRule | None:
@@ -67,42 +54,30 @@ def content_rule(wanted: ContentFormat | None) -> ContentRule | None:
     except ValueError as reason:
         raise _invalid(wanted.name, str(reason)) from None
     assert isinstance(closed, dict)
-    text = grammar_text(closed, lenient=False)
-    verdict = judge(text)
-    if verdict.error is None:
-        return ContentRule(text)
-    lenient_text = grammar_text(closed, lenient=True)
-    lenient = judge(lenient_text)
-    if lenient.error is not None:
-        raise _invalid(wanted.name, f"{lenient.error} Correct the schema.")
-    if wanted.strict is not False:
-        advice = "Take that out of the schema, or set 'strict' to false: it is then checked, not enforced."
-        raise _invalid(wanted.name, f"{verdict.error} {advice}")
-    warning = f"{PARAM} is not wholly enforced: {'; '.join(lenient.warnings)}"
-    return ContentRule(lenient_text, (warning,), schema)
+    try:
+        enforced = enforce(closed, strict=wanted.strict is not False, way_out=WAY_OUT)
+    except ValueError as reason:
+        raise _invalid(wanted.name, str(reason)) from None
+    if not enforced.left:
+        return ContentRule(enforced.text, client=schema)
+    warning = f"{PARAM} is not wholly enforced, the answer is checked against it when it is whole: "
+    return ContentRule(
+        enforced.text, (warning + "; ".join(enforced.left),), Check("the answer", PARAM, schema), client=schema
+    )
 
 
-def violation(rule: ContentRule | None, text: str) -> str | None:
-    """Why `text`, a whole answer, is not what was asked for although the grammar let it through; None if it is.
+def patterned_content(rule: ContentRule, view: LLTokenizer) -> tuple[str, ...]:
+    """The place of the schema, if it has patterns.
 
-    Takes time in proportion to text and schema: patterns are matched by the grammar engine, never by
-    backtracking, and nothing is fetched.
+    Raises:
+        BadRequest: a pattern outgrows the grammar engine at some text, with this vocabulary.
     """
-    if rule is None or rule.check is None:
-        return None
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return f"the answer is not valid JSON as {PARAM} wants it"
-    if _speaks_of_key_patterns(rule.check):
-        return f"the answer was not checked against {PARAM}: it has patternProperties"
-    try:
-        found = next(_validator(rule.check).iter_errors(value), None)
-    except BEYOND as error:
-        return f"the answer could not be checked against {PARAM}: {_short(str(error) or type(error).__name__)}"
-    if found is None:
-        return None
-    return f"the answer does not match {PARAM} at {found.json_path}: {_short(found.message)}"
+    schema = rule.client
+    if not has_patterns(schema):
+        return ()
+    if (found := outgrown(schema, view)) is not None:
+        raise BadRequest(f"Invalid schema for response_format: {found}", param=SCHEMA_PARAM, code=CODE)
+    return (SCHEMA_PARAM,)
 
 
 # ---------------------------------------------------------------- the schema
@@ -131,44 +106,3 @@ def _with_bounds(node: Json) -> Json:
     if node.get("type") == "integer" and set(node) <= {"type", "title", "description", "default", "examples"}:
         copy |= {"minimum": -INTEGER_MAX, "maximum": INTEGER_MAX}
     return copy
-
-
-# ---------------------------------------------------------------- the check
-
-
-def _validator(schema: Mapping[str, Json]) -> Validator:
-    kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    made: Validator = _without_backtracking(kind)(schema, registry=Registry())
-    return made
-
-
-@lru_cache(maxsize=16)
-def _without_backtracking(kind: Any) -> Any:
-    return jsonschema.validators.extend(kind, {"pattern": _match_pattern})  # type: ignore[no-untyped-call] # its stub
-
-
-def _match_pattern(
-    validator: Validator, pattern: str, value: Json, schema: Json
-) -> Iterator[jsonschema.ValidationError]:
-    if not isinstance(value, str):
-        return
-    matcher = LLMatcher(bytes_view(), lark_of(json.dumps({"type": "string", "pattern": ecma(pattern)})), log_level=0)
-    if matcher.is_error():
-        raise ValueError(f"the pattern {pattern!r} is not supported")
-    written = list(json.dumps(value, ensure_ascii=False).encode())
-    if matcher.try_consume_tokens(written) != len(written) or not matcher.is_accepting():
-        yield jsonschema.ValidationError(f"{value!r} does not match {pattern!r}")
-
-
-def _speaks_of_key_patterns(schema: Json) -> bool:
-    waiting = [schema]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Mapping) and "patternProperties" in node:
-            return True
-        waiting.extend(children(node))
-    return False
-
-
-def _short(reason: str) -> str:
-    return reason if len(reason) <= REASON_CHARS_MAX else reason[: REASON_CHARS_MAX - 3] + "..."

@@ -15,7 +15,7 @@ from functools import lru_cache
 from llguidance import LLMatcher
 
 from ringleader.errors import BadRequest
-from ringleader.language.schema import SCHEMA_CHARS_MAX, bytes_view, grammar_text, judge
+from ringleader.language.schema import SCHEMA_CHARS_MAX, bytes_view, grammar_text, judge, sentence
 from ringleader.values import ArgumentsDelta, CallStarted, CustomGrammar, Delta, Json, Message, Tool, ToolCall
 
 INPUT = "input"
@@ -49,7 +49,7 @@ def as_function(tool: Tool, opens: str) -> Tool:
             + " the text just as it is, and nothing after it."
         )
     parameters = {"type": "object", "properties": {INPUT: value}, "required": [INPUT], "additionalProperties": False}
-    return Tool(tool.name, "\n".join(told), parameters, strict=True)
+    return Tool(tool.name, "\n".join(told), parameters, strict=True, grammar=tool.grammar)
 
 
 def check_custom(tools: Sequence[Tool]) -> None:
@@ -184,7 +184,6 @@ def _decoded(escape: str) -> str:
 # ---------------------------------------------------------------- grammars of clients
 
 _QUOTED = re.compile(r'//[^\n]*|"(?:\\.|[^"\\])*"|/(?:\\.|[^/\\])+/')  # comments, strings and regexes
-REASON_CHARS_MAX = 300
 
 
 def _without_anchors(pattern: str) -> str:
@@ -206,7 +205,7 @@ def _fault(grammar: CustomGrammar) -> str | None:
     text = json.dumps({"grammars": [{"lark_grammar": grammar.definition}]})
     failed, messages = LLMatcher.validate_grammar_with_warnings(text)
     if failed:
-        return str(messages[0]).strip()[:REASON_CHARS_MAX]
+        return sentence(str(messages[0]))
     matcher = LLMatcher(bytes_view(), text, log_level=0)
     dead = not any(matcher.compute_bitmask()) or matcher.is_error()
     return "no text follows it." if dead and not matcher.is_accepting() else None

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from llguidance import LLMatcher
 
 from ringleader.errors import BadRequest
-from ringleader.language.content import PARAM, ContentRule
-from ringleader.language.custom import is_raw
+from ringleader.language.call_rules import callables
+from ringleader.language.content import PARAM, ContentRule, patterned_content
 from ringleader.language.dialects.dialect import CallRule, Dialect, Opens, Reasoning, Shape, Thinking, raw_rule
 from ringleader.language.dialects.lexemes import ANYTHING, containing, literal, until
-from ringleader.language.schema import Verdict, closed, grammar_text, invalid, judge
+from ringleader.language.enforcement import Check
+from ringleader.language.schema import sentence
 from ringleader.language.tool_choice import ToolChoice
 from ringleader.tokenizer import Tokenizer
 from ringleader.values import Tool
@@ -30,10 +31,16 @@ NEWLINE = "\n"
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """`text` is what `LLMatcher` takes; `warnings` says what of the schemas it does not enforce."""
+    """`text` is what `LLMatcher` takes; `warnings` says what of the schemas it does not enforce.
+
+    `checks` are what calls must match when they are whole, by the tool's name; `patterned` are the places in the
+    request of what may outgrow the engine at some text.
+    """
 
     text: str
     warnings: tuple[str, ...] = ()
+    checks: Mapping[str, Check] = field(default_factory=dict)
+    patterned: tuple[str, ...] = ()
 
 
 def build(
@@ -51,23 +58,29 @@ def build(
     Compiled once here, so that what the tail gets is known to compile.
 
     Raises:
-        BadRequest: a schema that cannot be enforced, of a tool that is forced or strict.
+        BadRequest: a schema that cannot be used, or enforced where that is strictly wanted; names its place.
     """
     if not tools and content is None:
         return None
-    rules, warnings = _rules_of_calls(tools, choice)
-    raw = list({tool.name: tool for tool in tools if is_raw(tool) and tool.name in choice.permitted}.values())
+    called = callables(tools, choice, tokenizer.grammar_view)
+    rules, raw = called.rules, called.raw
     shape = Shape(None if content is None else content.schema, tuple(tool.name for tool in raw))
     lark = _own_answer(dialect, rules, shape, choice, reasoning) or _answer(dialect, rules, shape, choice, reasoning)
     text = _text(lark, raw)
     matcher = LLMatcher(tokenizer.grammar_view, text, log_level=0)
     matcher.compute_bitmask()
+    if choice.mode == "required" and matcher.consume_tokens(matcher.compute_ff_tokens()) and not matcher.is_stopped():
+        matcher.compute_bitmask()  # the first mask that the tail makes, after what is forced
     if matcher.is_error():
-        reason = matcher.get_error().split("\n")[0][:200]
+        reason = matcher.get_error().split("\n")[0]
         raise BadRequest(
-            f"the tools cannot be enforced together: {reason}. Send fewer or simpler tools.", param="tools"
+            f"the tools cannot be enforced together: {sentence(reason)} Send fewer or simpler tools.", param="tools"
         )
-    return Grammar(text, warnings if content is None else warnings + content.warnings)
+    warnings, patterned = called.warnings, called.patterned
+    if content is not None:
+        warnings += content.warnings
+        patterned += patterned_content(content, tokenizer.grammar_view)
+    return Grammar(text, warnings, called.checks, patterned)
 
 
 def _text(lark: str, raw: Sequence[Tool]) -> str:
@@ -77,51 +90,6 @@ def _text(lark: str, raw: Sequence[Tool]) -> str:
         assert tool.grammar is not None
         grammars.append({"name": raw_rule(n).removeprefix("@"), "lark_grammar": tool.grammar.definition})
     return json.dumps({"grammars": grammars})
-
-
-# ---------------------------------------------------------------- the tools
-
-
-def _rules_of_calls(tools: Sequence[Tool], choice: ToolChoice) -> tuple[list[CallRule], tuple[str, ...]]:
-    rules: list[CallRule] = []
-    warnings: list[str] = []
-    for index, tool in enumerate(tools):
-        if tool.name in choice.permitted and not is_raw(tool) and tool.name not in {rule.name for rule in rules}:
-            rule, warning = _call_rule(tool, index, forced=choice.mode == "required")
-            rules.append(rule)
-            warnings += [warning] if warning else []
-    return rules, tuple(warnings)
-
-
-def _call_rule(tool: Tool, index: int, *, forced: bool) -> tuple[CallRule, str | None]:
-    """The enforced schema, leniently where that is allowed, with a warning that says what is left out."""
-    param = f"tools[{index}].function.parameters"
-    try:
-        schema = closed(tool.parameters)
-    except ValueError as reason:
-        raise invalid(tool.name, param, str(reason)) from None
-    text = grammar_text(schema, lenient=False)
-    verdict = judge(text)
-    if verdict.error is None:
-        return CallRule(tool.name, text, schema), _warning(param, verdict)
-    lenient_text = grammar_text(schema, lenient=True)
-    lenient = judge(lenient_text)
-    if forced or tool.strict or lenient.error is not None:
-        raise invalid(tool.name, param, f"{verdict.error} {_advice(lenient)}")
-    return CallRule(tool.name, lenient_text, schema, lenient=True), _warning(param, lenient)
-
-
-def _advice(lenient: Verdict) -> str:
-    if lenient.error is not None:
-        return "Correct the schema."
-    return (
-        "Take that out of the schema, or leave tool_choice at 'auto' without 'strict': "
-        "it is then enforced as far as it can be."
-    )
-
-
-def _warning(param: str, verdict: Verdict) -> str | None:
-    return f"{param} is not wholly enforced: {'; '.join(verdict.warnings)}" if verdict.warnings else None
 
 
 # ---------------------------------------------------------------- the answer around them

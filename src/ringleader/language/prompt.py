@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ringleader.errors import BadRequest, ContextTooLong
 from ringleader.language.content import ContentRule, content_rule
 from ringleader.language.custom import as_function, as_functions_in, check_custom, is_raw
 from ringleader.language.dialects.detect import detect
 from ringleader.language.dialects.dialect import Dialect, Reasoning
+from ringleader.language.enforcement import Check
 from ringleader.language.grammar import build
 from ringleader.language.opening import forced_opening
 from ringleader.language.schema import check_tools
@@ -51,7 +52,8 @@ class Prompt:
 
     `grammar` constrains the answer from the opening's first id on: the tail's matcher consumes the opening
     and then what is sampled. `thinking_open` says that the prompt ends inside the model's reasoning; `content`
-    what the answer's text must be.
+    what the answer's text must be; `checks` what the calls of some tools must match when they are whole;
+    `patterned` the places in the request of what may outgrow the grammar engine at some text.
     """
 
     ids: tuple[int, ...]
@@ -61,6 +63,8 @@ class Prompt:
     warnings: tuple[str, ...]
     thinking_open: bool
     content: ContentRule | None = None
+    checks: Mapping[str, Check] = field(default_factory=dict)
+    patterned: tuple[str, ...] = ()
 
     @property
     def demanded(self) -> bool:
@@ -111,6 +115,8 @@ def compose(voice: Voice, request: ChatRequest, today: datetime.date | None = No
         warnings=() if grammar is None else grammar.warnings,
         thinking_open=reasoning == "begun",
         content=content,
+        checks={} if grammar is None else grammar.checks,
+        patterned=() if grammar is None else grammar.patterned,
     )
 
 

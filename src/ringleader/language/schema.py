@@ -6,6 +6,7 @@ The guards come first and use no recursion: a schema is a stranger's data of any
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +26,7 @@ TOOLS_CHARS_MAX = 1_000_000
 # The engine gives up on objects with some 500 optional properties, and only when it reaches them.
 OPTIONAL_MAX = 400
 VERDICTS_MAX = 256  # agents send the same tools with every turn
+REASON_CHARS_MAX = 300
 
 # Free whitespace lets a weak model loop for ever, so JSON is written with none to choose.
 WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -44,7 +46,7 @@ RANGES = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the engine enforces a schema. `error` is its reason if not, `warnings` what it leaves out."""
+    """Whether the engine enforces a schema. `error` is its reason if not, a sentence; `warnings` what it leaves out."""
 
     error: str | None
     warnings: tuple[str, ...] = ()
@@ -225,7 +227,7 @@ def judge(text: str) -> Verdict:
     """Try a schema (from `grammar_text`): compile it, and see that a value can be begun and come to an end."""
     failed, messages = LLMatcher.validate_grammar_with_warnings(lark_of(text))
     if failed:
-        return Verdict(_reason(messages[0]))
+        return Verdict(sentence(_reason(messages[0])))
     if (pointer := endless(json.loads(text))) is not None:
         return Verdict(f"it recurs for ever: no finite value meets {pointer}.")
     if _is_dead_end(lark_of(text)):
@@ -264,7 +266,24 @@ class _Bytes:
 
 
 def _reason(message: str) -> str:
-    """The engine's message without its position in the grammar and the quoted grammar lines."""
-    lines = [line for line in message.split("\n") if "|" not in line and line.strip(" ^")]
-    text = " ".join(line.strip() for line in lines).split("failed to compile JSON schema: ")[-1]
-    return text if len(text) <= 300 else text[:297] + "..."
+    """The engine's message in our words, without its position in the grammar and the quoted grammar lines."""
+    lines = [line.strip() for line in message.split("\n") if "|" not in line and line.strip(" ^")]
+    text = " ".join(lines).split("failed to compile JSON schema: ")[-1]
+    if keys := re.fullmatch(r"Unimplemented keys: \[(.*)\]", text):
+        names = keys[1].replace('"', "'")
+        return f"the {'keywords' if ',' in names else 'keyword'} {names} cannot be enforced"
+    if format_ := re.fullmatch(r"Unknown format: (.*)", text):
+        return f"the format '{format_[1]}' is unknown here and says nothing"
+    if text.startswith("oneOf "):
+        return "the keyword 'oneOf' cannot be enforced where its branches overlap"
+    if pattern := re.fullmatch(r"regex parse error: (.*) error: (.*)", text, re.DOTALL):
+        return f"the pattern {pattern[1]} is not supported: {pattern[2]}"
+    return text
+
+
+def sentence(text: str, chars_max: int = REASON_CHARS_MAX) -> str:
+    """`text` as a sentence that another may follow, cut between words where it is longer."""
+    text = text.strip()
+    if len(text) > chars_max:
+        text = text[: chars_max - 4].rsplit(" ", 1)[0] + " ..."
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -16,14 +16,19 @@ from dataclasses import dataclass, field, replace
 
 from ringleader.cluster.messages import Event, PlanWish, RequestArrived, RequestCancelled, RequestEnded
 from ringleader.errors import BadRequest, NodeUnreachable, OurFault, RingleaderError, RingLost
-from ringleader.language.content import ContentRule, violation
+from ringleader.language.enforcement import Check, violation
+from ringleader.language.outgrowth import CODE
 from ringleader.language.prompt import Prompt, Voice, compose, parser
+from ringleader.language.schema import sentence
 from ringleader.language.stream import StreamParser
 from ringleader.net.ring import RingClient, Tokens
 from ringleader.node.shelf import Entry, Shelf
 from ringleader.node.telemetry import RingMeter
 from ringleader.values import (
     Answer,
+    ArgumentsDelta,
+    CallEnded,
+    CallStarted,
     ChatRequest,
     Delta,
     Finished,
@@ -37,6 +42,7 @@ from ringleader.values import (
 )
 
 THINK_RESERVE_MAX = 256  # tokens kept for what is demanded after reasoning: a call with some text in it
+PLACES_MAX = 4  # in a message
 REQUEST_DEADLINE_S = 3600.0  # from arrival to the last token; a book takes minutes, a forgotten request for ever
 
 # The engine's stop reasons. On lines of their own, which no client's grammar, quoted below them, can write.
@@ -112,8 +118,9 @@ class Desk:
         reader = parser(job.entry.voice, job.prompt, request)
         meter = self.meters.setdefault(request.model, RingMeter())
         usage = Usage(prompt_tokens=len(job.prompt.ids), opening_tokens=len(job.prompt.opening))
-        text = _Text(job.prompt.content)
+        whole = _Whole(job.prompt)
         for delta in reader.open(job.prompt.opening):
+            await whole.add(delta)
             yield delta
         finish: FinishReason | None = None
         while finish is None:
@@ -122,18 +129,17 @@ class Desk:
                 raise news
             for delta in reader.feed(news.tokens, news.logprobs):
                 usage = _reasoned(usage, delta)
-                text.add(delta)
+                await whole.add(delta)
                 yield delta
             meter.count(len(news.tokens), news.passes - usage.passes)
             usage = _counted(usage, news)
             finish = _finish(news, reader)
         for delta in reader.finish(finish):
-            text.add(delta)
+            await whole.add(delta)
             yield delta
         meter.requests += 1
         reason = reader.finish_reason(finish)
-        whole = reason == "stop" and not reader.stopped
-        warnings = await asyncio.to_thread(text.violations) if whole else ()
+        warnings = await whole.warnings() if reason == "stop" and not reader.stopped else ()
         yield Finished(reason, usage, warnings)
 
     def _drop(self, job: Job) -> None:
@@ -169,7 +175,7 @@ class Desk:
             del self._jobs[request]
             self._tell(RequestEnded(request))
         if tokens.finish == "error":
-            job.fail(_fault(request, tokens.error))
+            job.fail(_fault(job, tokens.error))
         else:
             job.news.put_nowait(tokens)
 
@@ -178,15 +184,17 @@ class Desk:
         return self._shelf.known(model).voice.tokenizer.token_bytes(token)
 
 
-def _fault(request: RequestId, error: str) -> RingleaderError:
+def _fault(job: Job, error: str) -> RingleaderError:
     """The tail's error. The engine's own limits show only where a text meets them: such a pattern is the client's."""
-    if any(reason in error for reason in _OUTGROWN):
-        return BadRequest(
-            "A pattern or grammar in tools or response_format outgrew what can be enforced, at a text of this answer. "
-            "Make it simpler: smaller repetitions, none inside another, fewer wildcards.",
-            code="grammar_too_complex",
-        )
-    return OurFault(f"request {request}: {error}")
+    if not any(reason in error for reason in _OUTGROWN):
+        return OurFault(f"request {job.request}: {error}")
+    places = job.prompt.patterned or (("tools",) if job.prompt.choice.permitted else ("response_format",))
+    return BadRequest(
+        f"A pattern or grammar in {' or '.join(places[:PLACES_MAX])} outgrew what can be enforced, at a text that this "
+        "answer came to. Make it simpler: smaller repetitions, none inside another, fewer wildcards.",
+        param=places[0] if len(places) == 1 else places[0].split("[")[0].split(".")[0],
+        code=CODE,
+    )
 
 
 def specified(voice: Voice, request: ChatRequest, prompt: Prompt, *, followers: bool = True) -> SlotSpec:
@@ -239,21 +247,47 @@ def _check_bias(request: ChatRequest, vocabulary: int) -> None:
             )
 
 
-class _Text:
-    """Keeps an answer's text where it must be checked when it is whole."""
+class _Whole:
+    """Keeps what must be checked when it is whole: each call of some tools, and a text of some forms.
 
-    def __init__(self, rule: ContentRule | None) -> None:
-        self._rule = rule if rule is not None and rule.check is not None else None
+    A call that fails ends the answer with an error, since a client would run it. A text that fails is told of.
+    """
+
+    def __init__(self, prompt: Prompt) -> None:
+        self._checks = prompt.checks
+        self._text = prompt.content.check if prompt.content is not None else None
         self._pieces: list[str] = []
+        self._calls: dict[int, tuple[Check, list[str]]] = {}
 
-    def add(self, delta: Delta) -> None:
-        if self._rule is not None and isinstance(delta, TextDelta):
-            self._pieces.append(delta.text)
+    async def add(self, delta: Delta) -> None:
+        """Take an answer's next delta. Raises BadRequest when it ends a call that breaks its schema."""
+        match delta:
+            case TextDelta(text=text) if self._text is not None:
+                self._pieces.append(text)
+            case CallStarted(index=index, name=name) if name in self._checks:
+                self._calls[index] = (self._checks[name], [])
+            case ArgumentsDelta(index=index, text=text) if index in self._calls:
+                self._calls[index][1].append(text)
+            case CallEnded(index=index) if index in self._calls:
+                check, pieces = self._calls.pop(index)
+                found = await asyncio.to_thread(violation, check, "".join(pieces))
+                if found is not None:
+                    raise _broken_call(check, found)
 
-    def violations(self) -> tuple[str, ...]:
-        """What the client should be warned of."""
-        found = violation(self._rule, "".join(self._pieces))
+    async def warnings(self) -> tuple[str, ...]:
+        """What the client should be warned of in the text, which is whole."""
+        found = await asyncio.to_thread(violation, self._text, "".join(self._pieces))
         return () if found is None else (found,)
+
+
+def _broken_call(check: Check, found: str) -> BadRequest:
+    return BadRequest(
+        f"{sentence(found[0].upper() + found[1:])} A part of that schema cannot be enforced while the model writes, "
+        "only checked (the Warning header names it). Send the request again, with another seed if you set one, or "
+        "take that part out of the schema.",
+        param=check.param,
+        code="invalid_tool_call",
+    )
 
 
 def _finish(news: Tokens, reader: StreamParser) -> FinishReason | None:

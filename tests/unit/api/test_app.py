@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from ringleader.errors import BadRequest, Busy, OurFault, RingLost
-from ringleader.values import Answer, CallEnded, CallStarted, ChatRequest, Finished, TextDelta
+from ringleader.values import Answer, ArgumentsDelta, CallEnded, CallStarted, ChatRequest, Finished, TextDelta
 from tests.api.scripted import HELLO, NOW, USAGE, ScriptedNode, Step, body, served
 
 CHAT = "/v1/chat/completions"
@@ -221,6 +221,26 @@ async def test_a_late_warning_is_a_header_of_a_whole_answer_and_a_comment_of_a_s
             events = (await response.text()).split("\n\n")
     assert events[-4] == ': warning: it is no "x"  data: 1'
     assert '"finish_reason":"stop"' in events[-3]
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+async def test_a_call_that_turns_out_wrong_is_a_400_or_the_streams_last_event(legacy: bool) -> None:
+    place = "tools[0].function.parameters"
+    fault = BadRequest(f"The call of 'f' does not match {place}.", param=place, code="invalid_tool_call")
+    steps: list[Step] = [CallStarted(0, "f"), ArgumentsDelta(0, "{}"), fault]
+    asked = body(functions=[{"name": "f"}]) if legacy else body(tools=[{"type": "function", "function": {"name": "f"}}])
+    async with http(ScriptedNode(steps, warnings=("checked",))) as session:
+        async with session.post(CHAT, json=asked) as response:
+            assert response.status == 400
+            whole = await error_of(response)
+    async with http(ScriptedNode(steps, warnings=("checked",))) as session:
+        async with session.post(CHAT, json=asked | {"stream": True}) as response:
+            assert response.headers["Warning"] == '299 ringleader "checked"'
+            last = (await response.text()).strip().split("\n\n")[-1]
+    assert json.loads(last.removeprefix("data: "))["error"] == whole
+    said = "functions[0].parameters" if legacy else place
+    assert (whole["param"], whole["code"]) == (said, "invalid_tool_call")
+    assert whole["message"] == f"The call of 'f' does not match {said}."
 
 
 async def test_one_choices_error_is_the_streams_last_event_and_closes_all() -> None:

@@ -335,7 +335,14 @@ def test_formats_of_the_text_arrive() -> None:
     for sent, read in (
         ({"type": "text"}, None),
         ({"type": "json_object"}, ContentFormat("json_object")),
-        ({"type": "json_schema", "json_schema": {"name": "n"}}, ContentFormat("json_schema", "n")),
+        ({"type": "json_schema", "json_schema": {"name": "n"}}, ContentFormat("json_schema", "n", {})),
         ({"type": "json_schema", "json_schema": described}, ContentFormat("json_schema", "n", schema, False)),
     ):
         assert read_chat(body(response_format=sent)).request.content == read
+
+
+def test_a_schema_that_is_null_is_refused_and_one_that_is_absent_is_not() -> None:
+    described: dict[str, Any] = {"name": "n", "schema": None}
+    error = refusal(body(response_format={"type": "json_schema", "json_schema": described}))
+    assert (error.param, error.code) == ("response_format.json_schema.schema", "invalid_type")
+    assert "expected an object, but got null instead" in str(error)

@@ -157,7 +157,8 @@ def test_a_form_that_cannot_be_enforced_is_refused_or_warned_of(plain: Tokenizer
     lenient = compose(made, replace(request(tools=()), content=ContentFormat("json_schema", "n", schema, False)))
     assert "uniqueItems" in lenient.warnings[0]
     assert lenient.content is not None
-    assert lenient.content.check == schema
+    assert lenient.content.check is not None
+    assert lenient.content.check.schema == schema
 
 
 # ---------------------------------------------------------------- custom tools

@@ -194,23 +194,55 @@ def test_references_point_into_the_tools_own_schema(tokenizer: Tokenizer) -> Non
 PARTLY = {"type": "object", "properties": {"x": {"type": "string", "not": {"const": "a"}}}}
 
 
-@pytest.mark.parametrize(("choice", "strict"), [("required", None), ("bad", None), ("auto", True)])
-def test_what_must_be_enforced_and_cannot_be_is_refused(tokenizer: Tokenizer, choice: str, strict: bool | None) -> None:
+@pytest.mark.parametrize("choice", ["required", "bad", "auto"])
+def test_a_strict_tool_that_cannot_be_enforced_is_refused_wherever_it_may_be_called(
+    tokenizer: Tokenizer, choice: str
+) -> None:
+    tools = (NOW, Tool("bad", "", PARTLY, strict=True))
     with pytest.raises(BadRequest) as caught:
-        grammar(tokenizer, choice, (NOW, Tool("bad", "", PARTLY, strict)))
+        grammar(tokenizer, choice, tools)
     assert caught.value.param == "tools[1].function.parameters"
     assert caught.value.code == "invalid_function_parameters"
-    assert "Invalid schema for function 'bad': Unimplemented keys" in str(caught.value)
-    assert "leave tool_choice at 'auto'" in str(caught.value)
+    assert "function 'bad': the keyword 'not' cannot be enforced. Take that out" in str(caught.value)
+    for spared in ("none", "now"):
+        grammar(tokenizer, spared, tools)
 
 
-def test_what_need_not_be_enforced_is_enforced_as_far_as_it_can_be_with_a_warning(tokenizer: Tokenizer) -> None:
-    made = grammar(tokenizer, "auto", (NOW, Tool("bad", "", PARTLY)))
-    assert len(made.warnings) == 1
-    assert made.warnings[0].startswith("tools[1].function.parameters is not wholly enforced")
+@pytest.mark.parametrize("choice", ["auto", "required", "bad"])
+@pytest.mark.parametrize("strict", [None, False])
+def test_any_other_tool_is_enforced_as_far_as_it_can_be_with_a_warning_and_a_check(
+    tokenizer: Tokenizer, choice: str, strict: bool | None
+) -> None:
+    made = grammar(tokenizer, choice, (NOW, Tool("bad", "", PARTLY, strict)))
+    (warning,) = made.warnings
+    assert warning.startswith("tools[1].function.parameters is not wholly enforced, each call of 'bad' is checked")
+    assert "'not'" in warning
+    assert made.checks["bad"].schema == PARTLY
+    assert set(made.checks) == {"bad"}
     call = TIME.replace("now", "bad")
     assert accepts(tokenizer, made, call.replace("{}", '{"x": "b"}'))
     assert not lets(tokenizer, made, call.replace("{}", '{"x": 1'))
+
+
+GREEDY = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(?:.{0,200}a){200}$"}}}
+
+
+@pytest.mark.parametrize("strict", [None, True])
+def test_a_pattern_that_outgrows_the_engine_is_refused_at_the_door_by_its_place(
+    tokenizer: Tokenizer, strict: bool | None
+) -> None:
+    tools = (NOW, Tool("bad", "", GREEDY, strict))
+    for choice in ("auto", "bad"):
+        with pytest.raises(BadRequest, match=r"\(\?:\.\{0,200\}a\)\{200\}.* outgrows .* Make it simpler") as caught:
+            grammar(tokenizer, choice, tools)
+        assert (caught.value.param, caught.value.code) == ("tools[1].function.parameters", "grammar_too_complex")
+    grammar(tokenizer, "now", tools)
+
+
+def test_the_places_of_patterns_are_known_for_those_that_outgrow_it_later(tokenizer: Tokenizer) -> None:
+    coded = Tool("coded", "", {"type": "object", "properties": {"x": {"type": "string", "pattern": "^[a-z]{3}$"}}})
+    assert grammar(tokenizer, "auto", (NOW, coded)).patterned == ("tools[1].function.parameters",)
+    assert grammar(tokenizer, "now", (NOW, coded)).patterned == ()
 
 
 def test_a_tool_that_may_not_be_called_is_not_judged(tokenizer: Tokenizer) -> None:

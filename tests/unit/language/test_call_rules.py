@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from ringleader.errors import BadRequest
+from ringleader.language.call_rules import callables
+from ringleader.language.custom import as_function
+from ringleader.language.schema import bytes_view
+from ringleader.language.tool_choice import normalise
+from ringleader.values import CustomGrammar, Tool
+from tests.unit.language.builders import NOW
+
+VIEW = bytes_view()
+UNIQUE = Tool("tag", "", {"type": "object", "properties": {"x": {"type": "array", "uniqueItems": True}}})
+TOO_MUCH = "(.{0,2000}a.{0,2000}){2000}"
+
+
+def test_only_permitted_tools_are_judged_and_each_once() -> None:
+    tools = (NOW, UNIQUE, NOW)
+    assert [rule.name for rule in callables(tools, normalise("auto", tools, True), VIEW).rules] == ["now", "tag"]
+    assert callables(tools, normalise("now", tools, True), VIEW).warnings == ()
+    assert callables(tools, normalise("none", tools, True), VIEW).rules == ()
+
+
+def test_what_is_left_is_checked_in_the_clients_own_schema_and_warned_of() -> None:
+    tools = (NOW, UNIQUE)
+    made = callables(tools, normalise("tag", tools, True), VIEW)
+    assert made.checks["tag"].schema is UNIQUE.parameters
+    assert made.checks["tag"].param == "tools[1].function.parameters"
+    (warning,) = made.warnings
+    assert warning == (
+        "tools[1].function.parameters is not wholly enforced, each call of 'tag' is checked against it when it is "
+        "whole: the keyword 'uniqueItems' cannot be enforced"
+    )
+
+
+@pytest.mark.parametrize(("syntax", "definition"), [("regex", TOO_MUCH), ("lark", f"start: A\nA: /{TOO_MUCH}/")])
+def test_a_grammar_of_a_custom_tool_that_outgrows_the_engine_is_named_by_its_place(
+    syntax: str, definition: str
+) -> None:
+    custom = Tool("run", kind="custom", grammar=CustomGrammar(syntax, definition))  # type: ignore[arg-type]  # of two
+    tool = as_function(custom, "") if syntax == "regex" else custom
+    with pytest.raises(BadRequest, match=r"Invalid grammar for custom tool 'run': .* outgrows") as caught:
+        callables((NOW, tool), normalise("auto", (NOW, tool), True), VIEW)
+    assert caught.value.param == "tools[1].custom.format.grammar.definition"
+    assert caught.value.code == "grammar_too_complex"
+    assert callables((NOW, tool), normalise("now", (NOW, tool), True), VIEW).patterned == ()
