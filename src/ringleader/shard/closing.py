@@ -95,7 +95,10 @@ class Closer:
 
     def tokens(self, text: str) -> Ending:
         """`text` as ordinary tokens."""
-        return tuple(self._view.tokenize_str(text))
+        return self._tokens(text.encode())
+
+    def _tokens(self, text: bytes) -> Ending:
+        return tuple(self._view.tokenize_bytes(text))
 
     def remainders(self, grammar: str) -> tuple[Remainder, ...]:
         """What may end the strings of `grammar` that have a form, those of the fewest tokens first."""
@@ -104,6 +107,20 @@ class Closer:
     def end_token(self, matcher: Any) -> int | None:
         """A legal end token, if there is one here."""
         return next((token for token in sorted(self._eos) if matcher.validate_tokens([token]) == 1), None)
+
+    def rest_of(self, ending: Ending, taken: Ending) -> Ending | None:
+        """What is left of `ending` after `taken`, which may be the same text in other tokens; None after other text."""
+        if ending[: len(taken)] == taken:
+            return ending[len(taken) :]
+        size, at = len(self._view.decode_bytes(list(taken))), 0
+        if self._view.decode_bytes(list(ending))[:size] != self._view.decode_bytes(list(taken)):
+            return None
+        for n, token in enumerate(ending):
+            text = self._view.decode_bytes([token])
+            if at + len(text) > size:  # this one was begun, or not even that
+                return (token, *ending[n + 1 :]) if at == size else (*self._tokens(text[size - at :]), *ending[n + 1 :])
+            at += len(text)
+        return ()
 
     def closes(self, matcher: Any, ending: Ending) -> bool:
         """Whether `ending` is legal here, leads to where the answer may end, and goes where the grammar forces."""
@@ -156,12 +173,21 @@ class Closer:
                 last = step[0] if len(step) == 1 else -1
                 decides = legal <= FEW and not self._ranking.digits[step[0]]
                 search.walked.append(_Turn(matcher.deep_copy(), tuple(out), step[0], decides))
-            out += step
-            if not matcher.consume_tokens(list(step)):
+            if not self._take(matcher, step, out):
                 break
         ended = matcher.is_accepting() and not matcher.is_error() and len(out) <= search.cap
         search.walk_ended(tuple(out) if ended else None, len(before))
         return NONE if search.best is None else len(search.best)
+
+    def _take(self, matcher: Any, step: Sequence[int], out: list[int]) -> bool:
+        """Consumes `step` as far as the grammar does not force other tokens for its rest: those will be written."""
+        for at, token in enumerate(step, 1):
+            if not matcher.consume_token(token):
+                return False
+            out.append(token)
+            if at < len(step) and (forced := self._forced(matcher)) and forced != list(step[at : at + len(forced)]):
+                break
+        return True
 
     def _forced(self, matcher: Any) -> list[int]:
         forced: list[int] = []

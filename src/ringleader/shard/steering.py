@@ -73,8 +73,9 @@ class Steering:
     def follow(self, tokens: list[int]) -> None:
         """These forced tokens were taken after the chosen one."""
         if self._ending is not None and tokens:
-            count = len(tokens)
-            self._ending = self._ending[count:] if self._ending[:count] == tuple(tokens) else None
+            self._ending = self._closer.rest_of(self._ending, tuple(tokens))
+            if self._ending is None:
+                self._steps = THOROUGH_STEPS  # what was known to fit must be found again
 
     def _plan(self, matcher: Any, rest: int) -> None:
         if rest > self._retried:
