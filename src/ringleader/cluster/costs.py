@@ -5,7 +5,7 @@ Arithmetic over `values.ModelCosts` only; what fits where is decided in plan.py.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from itertools import accumulate
 
 from ringleader.values import ModelCosts
@@ -41,6 +41,12 @@ class Footprint:
         room = room_bytes - (self._head if start == 0 else 0)
         stop = bisect_right(self._both, self._both[start] + room, lo=start) - 1
         return max(start, min(stop, self.layers - 1))
+
+    def first(self, stop: int, room_bytes: int) -> int:
+        """The least `start` so that layers `start` to `stop - 1` fit; `stop` if not one does."""
+        room = room_bytes - (self._tail if stop == self.layers else 0)
+        start = bisect_left(self._both, self._both[stop] - room, hi=stop)
+        return start if start > 0 or self.total(0, stop) <= room_bytes else min(1, stop)
 
 
 def readable(size_bytes: int) -> str:

@@ -17,8 +17,9 @@ def cut(layers: int, groups: int, weigh: Weigh) -> list[tuple[int, int]] | None:
 
     Exact, by dynamic programming over (groups, layers): 8 groups of 126 layers weigh 60,000 runs at most.
     Of equal cuts the one with more layers in front wins, as the tail also has the output head to compute.
+    Badness may be whole numbers of any size; they are summed without rounding.
     """
-    best: list[dict[int, tuple[float, int]]] = [{0: (0.0, 0)}]
+    best: list[dict[int, tuple[float, int]]] = [{0: (0, 0)}]
     for group in range(groups):
         row: dict[int, tuple[float, int]] = {}
         for stop in range(group + 1, layers - (groups - group - 1) + 1):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 from ringleader.cluster.chips import bandwidth
@@ -78,7 +78,7 @@ class Pace:
         """
         if len(order) < 2:
             return []
-        hops = [0 if a == b else self.hops[a][b] for a, b in zip(order, order[1:], strict=False)]
+        hops = [0 if a == b else self.hops[a][b] for a, b in pairwise(order)]
         return [*hops, 0 if order[-1] == order[0] else self.returns[order[-1]][order[0]]]
 
     def _link(self, a: PacedNode, b: PacedNode) -> Link | None:
