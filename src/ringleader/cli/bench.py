@@ -27,6 +27,7 @@ Result = TypeVar("Result")
 Model = Annotated[str, typer.Option(help="A model that is here: store name or path.")]
 Tokens = Annotated[int, typer.Option(min=8, help="Tokens of an answer, at most.")]
 Rounds = Annotated[int, typer.Option("--runs", min=1, help="Rounds; in each, every contestant has its turn.")]
+Dialects = Annotated[bool, typer.Option("--dialects", help="Every dialect on the model's vocabulary, and no ring.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one flat JSON object.")]
 
 
@@ -70,13 +71,33 @@ def forced_call(model: Model = DEFAULT_MODEL, tokens: Tokens = 256, runs: Rounds
 
 
 @app.command()
-def grammar(model: Model = DEFAULT_MODEL, tokens: Tokens = 64, runs: Rounds = 9, as_json: AsJson = False) -> None:
+def grammar(
+    model: Model = DEFAULT_MODEL,
+    tokens: Tokens = 64,
+    runs: Rounds = 9,
+    dialects: Dialects = False,
+    as_json: AsJson = False,
+) -> None:
     """What a grammar costs: to build, to mask a step, and in time a token on a ring of one shard."""
     from ringleader.bench.grammar import measure_grammar
 
     directory, name = _resolve(model)
+    if dialects:
+        _of_dialects(directory, name, runs, as_json)
+        return
     result = _run(measure_grammar(directory, name, tokens, runs, _say))
     _show(f"grammar: {name}, {runs} rounds of {tokens} tokens", result, as_json)
+
+
+def _of_dialects(directory: Path, name: ModelId, runs: int, as_json: bool) -> None:
+    from ringleader.bench.dialect_costs import measure_dialects
+
+    try:
+        result = measure_dialects(directory, runs, _say)
+    except RingleaderError as error:
+        raise _failed(error) from error
+    title = f"grammars on the vocabulary of {name}: build + compile + first mask, mask p50 / p99, forced"
+    _show(title, result, as_json)
 
 
 def _resolve(model: str) -> tuple[Path, ModelId]:
