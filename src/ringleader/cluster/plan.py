@@ -1,7 +1,7 @@
 """Which layer range goes on which node: the plan, and how it is made. Exact and repeatable.
 
 Every way through `make_plan` ends in a plan that fits or in an error with the numbers, never in a plan that
-might fit. The arithmetic is in costs.py, the search in cuts.py.
+might fit. Bytes are in costs.py and rooms.py, times in timing.py, the choice of a ring in choice.py.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from ringleader.cluster.choice import Placed, choose
 from ringleader.cluster.costs import Footprint, readable
 from ringleader.cluster.cuts import cut, even, order_that_fits
+from ringleader.cluster.predicted import Predicted, predict
+from ringleader.cluster.rooms import NODE_RESERVE_BYTES, PlanNode, does_not_fit, free_words, room
 from ringleader.errors import BadRequest, ModelDoesNotFit
 from ringleader.values import LayerRange, ModelCosts, ModelId, NodeId, PlanHash
 
 if TYPE_CHECKING:  # messages.py imports Plan from here
     from ringleader.cluster.messages import PlanWish
 
-STAGES_MAX = 8  # each stage adds a hop to every token; the data plane is built and tested up to here
+__all__ = ["NODE_RESERVE_BYTES", "STAGES_MAX", "Plan", "PlanNode", "Predicted", "Stage", "make_plan", "predicted_now"]
 
-# Left free on each node, beside weights and KV: the shards' interpreters and MLX itself, the activations of
-# one prompt chunk, the allocator's slack. None of these grows with the node, so it is a size, not a share:
-# 5 % of a 512 GB machine would be 25 GB, a whole model thrown away.
-NODE_RESERVE_BYTES = 512 * 10**6
+STAGES_MAX = 8  # each stage adds a hop to every token; the data plane is built and tested up to here
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Stage:
 class Plan:
     """A model placed over a ring of shards; stage 0 is the head. Immutable.
 
-    `hash` names it: equal for equal content, `why` left out. `serial` tells two rings of the same shape
+    `hash` names it: equal for equal content, `why` and `predicted` left out. `serial` tells two rings of the same shape
     apart, so that a late word about the shards of a dropped one changes nothing in the next (law 3).
     """
 
@@ -59,6 +59,7 @@ class Plan:
     why: str
     serial: int = 0
     streams: int = 1
+    predicted: Predicted | None = field(default=None, compare=False)
     hash: PlanHash = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -81,74 +82,52 @@ class Plan:
         return self.context_tokens * self.streams
 
 
-class PlanNode(Protocol):
-    """A node as the planner sees it; `messages.NodeProfile` is one."""
-
-    @property
-    def node(self) -> NodeId: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def memory_free_bytes(self) -> int: ...
-
-
 def make_plan(costs: ModelCosts, nodes: Sequence[PlanNode], wish: PlanWish, *, serial: int = 0) -> Plan:
     """Place the model as wished. `nodes` has the master first, which wins ties; free memory must already be
     less what was promised to other shards. A wished context longer than the model's own is cut to it.
 
     Raises:
-        BadRequest: the wish itself is wrong (param "layers", "shards" or "context_tokens").
+        BadRequest: the wish itself is wrong (param "layers", "shards", "exclude" or "context_tokens").
         ModelDoesNotFit: with what is needed, what is there, and what is free on each node.
     """
     context = min(wish.context_tokens, costs.context_max)
     if context < 1:
         raise BadRequest(f"context_tokens is {context}; ask for at least 1", param="context_tokens")
     size = Footprint(costs, context * wish.streams)
-    as_given = nodes
-    nodes = sorted(nodes, key=lambda node: -node.memory_free_bytes)  # stable: the master stays first among equals
+    everyone = nodes
+    nodes = _taking_part(nodes, wish)
+    roomiest = sorted(nodes, key=lambda node: -node.memory_free_bytes)  # stable: the master stays first among equals
     if wish.layers:
-        placed, why = _as_written(costs, size, context, nodes, wish.layers)
+        placed, why = _as_written(costs, size, context, roomiest, wish.layers)
     elif wish.shards is not None:
-        placed, why = _as_many_shards(costs, size, context, as_given, wish.shards)
+        placed, why = _as_many_shards(costs, size, context, nodes, wish.shards)
     else:
-        placed, why = _fewest_nodes(costs, size, context, nodes)
+        throughput = wish.objective == "throughput"
+        placed, why = choose(costs, size, context, roomiest, stages_max=STAGES_MAX, throughput=throughput)
+    if len(nodes) < len(everyone):
+        why += f". Excluded as asked: {', '.join(node.name for node in everyone if node not in nodes)}"
     stages = tuple(
         Stage(node.node, LayerRange(start, stop), size.weights(start, stop), size.kv(start, stop))
         for node, start, stop in placed
     )
-    return Plan(costs.model, costs.digest, costs.layers, context, stages, why, serial, wish.streams)
+    predicted = predict(costs, [(node, start, stop) for node, start, stop in placed], wish.streams)
+    return Plan(costs.model, costs.digest, costs.layers, context, stages, why, serial, wish.streams, predicted)
 
 
-Placed = list[tuple[PlanNode, int, int]]  # node, start, stop; in ring order
+def predicted_now(plan: Plan, costs: ModelCosts, nodes: Sequence[PlanNode]) -> Predicted | None:
+    """What a plan that is in use serves by the figures of today; None if one of its nodes is not in `nodes`."""
+    here = {node.node: node for node in nodes}
+    if any(stage.node not in here for stage in plan.stages):
+        return None
+    placed = [(here[stage.node], stage.layers.start, stage.layers.stop) for stage in plan.stages]
+    return predict(costs, placed, plan.streams)
 
 
-def _fewest_nodes(costs: ModelCosts, size: Footprint, context: int, nodes: Sequence[PlanNode]) -> tuple[Placed, str]:
-    """The roomiest k nodes for the least k: if any k nodes can hold the model, the roomiest k can."""
-    needed = f"{readable(size.total(0, size.layers))} with {context} tokens of context"
-    usable = [node for node in nodes if _room(node) > 0]
-    for count in range(1, min(len(usable), size.layers, STAGES_MAX) + 1):
-        for order in _orders(size, usable[:count]):
-            rooms = [_room(node) for node in order]
-
-            def in_proportion(group: int, start: int, stop: int, rooms: list[int] = rooms) -> float | None:
-                # The sum of bytes^2 / room is least where bytes are in proportion to room.
-                load = size.total(start, stop)
-                return load / rooms[group] * load if load <= rooms[group] else None
-
-            cuts = cut(size.layers, count, in_proportion)
-            if cuts is not None:
-                placed = [(node, *cut) for node, cut in zip(order, cuts, strict=True)]
-                names = ", ".join(node.name for node in order)
-                if count == 1:
-                    return (
-                        placed,
-                        f"{names} alone holds it: it needs {needed}, {readable(rooms[0])} are free there",
-                    )
-                return (
-                    placed,
-                    f"{needed} need {count} nodes; split over {names} in proportion to their free memory",
-                )
-    raise _does_not_fit(costs, size, context, nodes)
+def _taking_part(nodes: Sequence[PlanNode], wish: PlanWish) -> Sequence[PlanNode]:
+    """Names that nobody has are no error: a wish stands longer than a node is here."""
+    if both := [name for name, _, _ in wish.layers if name in wish.exclude]:
+        raise BadRequest(f"{both[0]} is excluded, but layers names it; drop it from one of the two", param="exclude")
+    return [node for node in nodes if node.name not in wish.exclude]
 
 
 def _as_many_shards(
@@ -162,13 +141,13 @@ def _as_many_shards(
             f"shards is {shards}, but {costs.model} has {size.layers} layers; ask for at most that many",
             param="shards",
         )
-    usable = [node for node in nodes if _room(node) > 0]
+    usable = [node for node in nodes if room(node) > 0]
     roomiest = sorted(usable, key=lambda node: -node.memory_free_bytes)
     for count in range(min(shards, len(usable)), 0, -1):
         each = [shards // count + (place < shards % count) for place in range(count)]
         # As they joined, so that two equal starts give equal rings; the roomiest only where that does not fit.
         for order in chain(_orders(size, usable[:count]), _orders(size, roomiest[:count])):
-            rooms = [_room(node) for node in order]
+            rooms = [room(node) for node in order]
 
             def evenly(
                 group: int, start: int, stop: int, rooms: list[int] = rooms, each: list[int] = each
@@ -184,7 +163,7 @@ def _as_many_shards(
                     for part in even(start, stop, parts)
                 ]
                 return placed, f"{shards} shards as asked, over {', '.join(node.name for node in order)}"
-    raise _does_not_fit(costs, size, context, nodes)
+    raise does_not_fit(costs, size, context, nodes)
 
 
 def _as_written(
@@ -237,41 +216,19 @@ def _named(name: str, nodes: Sequence[PlanNode]) -> PlanNode:
 def _check_rooms(costs: ModelCosts, size: Footprint, context: int, nodes: Sequence[PlanNode], placed: Placed) -> None:
     for node in nodes:
         load = sum(size.total(start, stop) for holder, start, stop in placed if holder.node == node.node)
-        if load > _room(node):
+        if load > room(node):
             raise ModelDoesNotFit(
                 f"{costs.model} does not fit as asked: its layers on {node.name} need {readable(load)} with "
-                f"{context} tokens of context, {node.name} has {readable(_room(node))} free: short by "
-                f"{readable(load - _room(node))}. {_free(nodes)}. "
+                f"{context} tokens of context, {node.name} has {readable(room(node))} free: short by "
+                f"{readable(load - room(node))}. {free_words(nodes)}. "
                 f"Give {node.name} fewer layers, or ask for less context."
             )
 
 
 def _orders(size: Footprint, nodes: Sequence[PlanNode]) -> list[list[PlanNode]]:
     """The roomiest first; then, where a big output head needs another end of the ring, an order that fits."""
-    order = order_that_fits(size, [_room(node) for node in nodes])
+    order = order_that_fits(size, [room(node) for node in nodes])
     return [] if order is None else [list(nodes), [nodes[place] for place in order]]
-
-
-def _room(node: PlanNode) -> int:
-    """What a plan may use of the node's free memory."""
-    return max(0, node.memory_free_bytes - NODE_RESERVE_BYTES)
-
-
-def _does_not_fit(costs: ModelCosts, size: Footprint, context: int, nodes: Sequence[PlanNode]) -> ModelDoesNotFit:
-    needed = size.total(0, size.layers)
-    free = sum(_room(node) for node in nodes)
-    short = f": short by {readable(needed - free)}" if needed > free else ", but no cut between whole layers fits it"
-    return ModelDoesNotFit(
-        f"{costs.model} does not fit: it needs {readable(needed)} with {context} tokens of context, "
-        f"the cluster has {readable(free)} free{short}. {_free(nodes)}. "
-        f"The weights alone are {readable(costs.weight_bytes)}. "
-        "Ask for less context, add a node, or choose a smaller model."
-    )
-
-
-def _free(nodes: Sequence[PlanNode]) -> str:
-    rooms = ", ".join(f"{node.name} {readable(_room(node))}" for node in nodes) or "no node is here"
-    return f"Free beside a reserve of {readable(NODE_RESERVE_BYTES)} a node: {rooms}"
 
 
 def _hash(plan: Plan) -> PlanHash:

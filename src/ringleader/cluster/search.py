@@ -415,8 +415,8 @@ def _extended(task: Task, place: int, before: Whole, windows: Windows) -> Whole:
 def _ended(task: Task, place: int, before: Whole) -> Whole:
     """The last row of `_extended` alone."""
     low, own = int(task.lows[place][-1]), task.prefix[place]
-    since = before[low:-1] - own[low:-1, None]
-    return np.minimum(since.min(axis=0, initial=NEVER) + (own[-1] + task.stage_ps + task.tail[place]), NEVER)
+    since: Whole = (before[low:-1] - own[low:-1, None]).min(axis=0, initial=NEVER)
+    return np.minimum(since + (own[-1] + task.stage_ps + task.tail[place]), NEVER)
 
 
 def _between_classes(links: Whole, classes: Sequence[int]) -> Whole:

@@ -21,6 +21,8 @@ LAYER_S = 0.10e-3  # beside reading its weights: kernels are started, and attent
 SPARSE_LAYER_S = 0.26e-3  # the same for a layer of experts: routing, sorting, gathering
 STAGE_S = 0.4e-3  # a shard takes a frame, starts the evaluation, sends what comes of it (measured: first-ring.md)
 UNKNOWN_BYTES_PER_S = 60e9  # a chip that is in no table: as an ordinary computer with two memory channels
+BYTES_PER_S_MIN, BYTES_PER_S_MAX = 1e7, 1e14  # what is told outside of this was measured wrongly
+HOP_S_MAX = 10.0  # a link so slow is never chosen where another can be
 
 ACTIVATION_BYTES = 2  # of one number of a frame
 
@@ -90,7 +92,7 @@ class Pace:
 
 
 def _bytes_per_s(node: PacedNode) -> float:
-    if node.bytes_per_s > 0:
+    if BYTES_PER_S_MIN <= node.bytes_per_s <= BYTES_PER_S_MAX:
         return node.bytes_per_s
     known = bandwidth(node.chip)
     return known * EFFICIENCY if known else UNKNOWN_BYTES_PER_S
@@ -106,4 +108,8 @@ def _prefix(costs: ModelCosts, bytes_per_s: float) -> tuple[int, ...]:
 
 
 def _hop(link: Link | None, size: int) -> int:
-    return 0 if link is None else round((link.latency_s + size / link.bytes_per_s) * PS)
+    if link is None:
+        return 0
+    if not (link.latency_s >= 0 and link.bytes_per_s > 0):  # a peer's word; nor is it a number if it is NaN
+        link = UNMEASURED
+    return round(min(link.latency_s + size / link.bytes_per_s, HOP_S_MAX) * PS)
