@@ -96,3 +96,45 @@ def test_what_is_only_checked_is_warned_of(client: openai.OpenAI) -> None:
     form["json_schema"]["strict"] = True
     with pytest.raises(openai.BadRequestError, match="uniqueItems"):
         client.chat.completions.create(**ASK, response_format=form)
+
+
+def picking(count: int) -> Any:
+    """A tool whose argument has `count` items out of two, each once: three can be written, and are never valid."""
+    items = {"type": "array", "items": {"enum": [1, 2]}, "minItems": count, "maxItems": count, "uniqueItems": True}
+    parameters = {"type": "object", "properties": {"x": items}, "required": ["x"]}
+    return {"type": "function", "function": {"name": "pick", "parameters": parameters}}
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "pick"}}], ids=str)
+def test_a_forced_call_of_a_tool_that_is_not_strict_is_checked_when_it_is_whole(
+    client: openai.OpenAI, choice: Any
+) -> None:
+    wish: Any = {**ASK, "tools": [picking(1)], "tool_choice": choice, "parallel_tool_calls": False}
+    answer = client.chat.completions.with_raw_response.create(**wish)
+    assert "'uniqueItems' cannot be enforced" in answer.headers["Warning"]
+    (call,) = answer.parse().choices[0].message.tool_calls or []
+    assert json.loads(call.function.arguments)["x"] in ([1], [2])
+    wish["tools"] = [picking(3)]
+    with pytest.raises(openai.BadRequestError, match="non-unique elements") as refused:
+        client.chat.completions.create(**wish)
+    assert (refused.value.code, refused.value.param) == ("invalid_tool_call", "tools[0].function.parameters")
+    with client.chat.completions.with_streaming_response.create(**wish, stream=True) as raw:
+        assert "each call of 'pick' is checked" in raw.headers["Warning"]
+        events = [line for line in raw.iter_lines() if line.startswith("data: ")]
+    assert json.loads(events[-1].removeprefix("data: "))["error"]["code"] == "invalid_tool_call"
+    assert 'finish_reason":"tool_calls' not in "".join(events)
+    wish["tools"][0]["function"]["strict"] = True
+    with pytest.raises(openai.BadRequestError, match="uniqueItems"):
+        client.chat.completions.create(**wish)
+
+
+def test_a_pattern_that_outgrows_the_engine_is_refused_before_a_token_is_computed(client: openai.OpenAI) -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(?:.{0,50}a){50}$"}}}
+    tools: Any = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    with pytest.raises(openai.BadRequestError, match="Make it simpler") as refused:
+        client.chat.completions.create(**ASK, tools=tools)
+    assert (refused.value.code, refused.value.param) == ("grammar_too_complex", "tools[0].function.parameters")
+    form: Any = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    with pytest.raises(openai.BadRequestError, match="Make it simpler") as refused:
+        client.chat.completions.create(**ASK, response_format=form)
+    assert (refused.value.code, refused.value.param) == ("grammar_too_complex", "response_format.json_schema.schema")
