@@ -59,7 +59,8 @@ OUT := src
 proto: setup  ## Generate the protobuf code anew
 	@mkdir -p $(OUT)
 	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=$(OUT) --pyi_out=$(OUT) --grpc_python_out=$(OUT) \
-		proto/ringleader/v1/control.proto proto/ringleader/v1/ring.proto
+		proto/ringleader/v1/control.proto proto/ringleader/v1/ring.proto \
+		proto/ringleader/v1/join.proto
 
 clean:  ## Remove the virtual environment and all caches
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

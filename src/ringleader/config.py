@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import socket
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from ringleader.errors import BadRequest
 
 API_PORT = 52415
 CONTROL_PORT = 52416
+JOIN_PORT = 52417
 CONTEXT_DEFAULT = 8192  # tokens of prompt and answer; a plan reserves KV for STREAMS_PLANNED such requests
 STREAMS_PLANNED = 2
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -56,6 +58,28 @@ class NodeOptions:
                 f"--api-host {self.api_host} is open to the network: set a key with --api-key or RINGLEADER_API_KEY",
                 param="api_key",
             )
+
+
+def check_insecure(*hosts: str) -> str:
+    """What to say at every start without encryption between nodes.
+
+    Raises BadRequest unless every address that other nodes can reach is this machine's loopback.
+    """
+    for host in hosts:
+        if not _is_loopback(host):
+            raise BadRequest(
+                f"--insecure is for tests on 127.0.0.1 and ::1 only, not for {host}: leave it out, and let other "
+                "machines in with ringleader cluster invite",
+                param="insecure",
+            )
+    return "--insecure: nodes speak in the clear and believe anybody on this machine. For tests only."
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def default_name() -> str:

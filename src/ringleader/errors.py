@@ -9,7 +9,7 @@ RingleaderError
 │   ├── RingLost             a shard, its node or a link died under a request  503
 │   ├── MasterMoved          another node is master now, or the master is gone 503
 │   ├── NodeUnreachable      no node answers at an address                     503
-│   ├── NotTrusted           a peer, a token or a key file is not what it must be  403
+│   ├── NotTrusted           a peer, a token or a key file is not as it must be 503
 │   ├── DeadlinePassed       the request's own deadline came before its end    504
 │   └── Busy                 a bounded queue is full                           429
 ├── ModelFault               model files are missing, broken or not supported  500

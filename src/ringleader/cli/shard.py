@@ -21,6 +21,9 @@ def shard(
     plan: Annotated[str, typer.Option(help="The plan's hash, 32 hexadecimal digits.")],
     listen: Annotated[str, typer.Option(help="host:port, port 0 for any free one.")] = "127.0.0.1:0",
     kv_tokens: Annotated[int, typer.Option(help="Tokens of all live requests together, at most.")] = 16384,
+    credentials: Annotated[
+        Path | None, typer.Option(help="The node's state directory; without it, connections are in the clear.")
+    ] = None,
     progress_deadline: Annotated[
         float,
         typer.Option(
@@ -45,5 +48,6 @@ def shard(
         listen=listen,
         kv_tokens_max=kv_tokens,
         progress_deadline_s=progress_deadline,
+        credentials=credentials,
     )
     raise typer.Exit(run(options))

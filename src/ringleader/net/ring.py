@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 import grpc
 import grpc.aio
 
-from ringleader.errors import RingLost
+from ringleader.errors import NotTrusted, RingLost
+from ringleader.trust.channels import open_channel
+from ringleader.trust.credentials import Credentials
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.v1 import ring_pb2_grpc as rpc
-from ringleader.values import Finish, PlanHash, RequestId, SlotSpec, TokenLogprob
+from ringleader.values import Finish, NodeId, PlanHash, RequestId, SlotSpec, TokenLogprob
 from ringleader.wire import (
     DIAL_DEADLINE_S,
     FINISH_FROM_WIRE,
@@ -46,12 +48,18 @@ class Tokens:
 
 @dataclass(slots=True)
 class RingClient:
-    """One linked ring, one epoch. `on_tokens(request, tokens)` and `on_break(reason)` are called on the loop."""
+    """One linked ring, one epoch. `on_tokens(request, tokens)` and `on_break(reason)` are called on the loop.
+
+    With credentials, the shard at each place must be that of the node at the same place of `nodes`; where `nodes` is
+    empty, any member's.
+    """
 
     plan: PlanHash
     epoch: int
     on_tokens: Callable[[RequestId, Tokens], None]
     on_break: Callable[[str], None]
+    credentials: Credentials | None = None
+    nodes: tuple[NodeId, ...] = ()
     silent: int | None = None  # the shard that did not answer when the ring was linked
     _channel: grpc.aio.Channel | None = None
     _call: grpc.aio.StreamStreamCall[pb.HeadOrder, pb.HeadReport] | None = None
@@ -64,18 +72,24 @@ class RingClient:
 
         Raises RingLost naming the shard that does not answer (its index is then in `silent`) or refuses.
         """
-        options = channel_options(RING_MESSAGE_BYTES_MAX)
+        channels = [self._dial(addresses, i) for i in range(len(addresses))]
         async with asyncio.timeout(LINK_DEADLINE_S), contextlib.AsyncExitStack() as stack:
-            channels = [grpc.aio.insecure_channel(address, options=options) for address in addresses]
             stubs = [rpc.RingStub(await stack.enter_async_context(channel)) for channel in channels]
             # First all greetings: a frozen shard would also make its neighbour's linking fail, and hide behind it.
             await asyncio.gather(*(self._greet(stub, i, addresses[i]) for i, stub in enumerate(stubs)))
             await asyncio.gather(*(self._link(stub, i, addresses) for i, stub in enumerate(stubs)))
         if self._closed:
             raise RingLost("the ring was closed while it was linked")
-        self._channel = grpc.aio.insecure_channel(addresses[0], options=options)
+        self._channel = self._dial(addresses, 0)
         self._call = rpc.RingStub(self._channel).Serve(self._sent())
         self._reader = asyncio.create_task(self._read(), name=f"head of {self.plan[:8]}")
+
+    def _dial(self, addresses: tuple[str, ...], index: int) -> grpc.aio.Channel:
+        peer = self.nodes[index] if self.nodes else None
+        try:
+            return open_channel(addresses[index], channel_options(RING_MESSAGE_BYTES_MAX), self.credentials, peer)
+        except NotTrusted as error:
+            raise RingLost(f"the shard at {addresses[index]} cannot be linked: {error}") from error
 
     async def _greet(self, stub: rpc.RingStub, index: int, address: str) -> None:
         hello = pb.HelloRequest(version=PROTOCOL_VERSION)
@@ -95,6 +109,7 @@ class RingClient:
             index=index,
             shards=len(addresses),
             next_address=following,
+            next_node=self.nodes[(index + 1) % len(addresses)] if self.nodes else "",
         )
         try:
             await stub.Link(request, timeout=LINK_DEADLINE_S)

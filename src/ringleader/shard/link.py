@@ -11,20 +11,34 @@ import grpc.aio
 from ringleader.shard.batcher import Turn
 from ringleader.shard.engine import Activation
 from ringleader.shard.frames import frame
+from ringleader.trust.channels import open_channel
+from ringleader.trust.credentials import Credentials
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.v1 import ring_pb2_grpc as rpc
+from ringleader.values import NodeId
 from ringleader.wire import DIAL_DEADLINE_S, RING_MESSAGE_BYTES_MAX, channel_options
 
 
 class NextLink:
-    """Frames to one next shard, for one epoch. `on_break(reason)` is called at most once."""
+    """Frames to one next shard, for one epoch. `on_break(reason)` is called at most once.
 
-    def __init__(self, address: str, plan: bytes, epoch: int, on_break: Callable[[str], None]) -> None:
+    With credentials, only the node `peer` is spoken to (None: any of the cluster). Raises NotTrusted if it is revoked.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        plan: bytes,
+        epoch: int,
+        on_break: Callable[[str], None],
+        credentials: Credentials | None = None,
+        peer: NodeId | None = None,
+    ) -> None:
         self._address = address
         self._plan = plan
         self._epoch = epoch
         self._on_break: Callable[[str], None] | None = on_break
-        self._channel = grpc.aio.insecure_channel(address, options=channel_options(RING_MESSAGE_BYTES_MAX))
+        self._channel = open_channel(address, channel_options(RING_MESSAGE_BYTES_MAX), credentials, peer)
         self._call = rpc.RingStub(self._channel).Pass()
         self._step = 0
         self._reader: asyncio.Task[None] | None = None

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ringleader.errors import ModelFault
+from ringleader.errors import ModelFault, NotTrusted
 from ringleader.shard.batcher import PROGRESS_DEADLINE_S
+from ringleader.trust.credentials import Credentials, load
 from ringleader.values import LayerRange
 
 EXIT_MODEL_FAULT = 3  # the model cannot be loaded: trying again will not help
@@ -32,7 +33,10 @@ log = logging.getLogger("ringleader.shard")
 
 @dataclass(frozen=True, slots=True)
 class ShardOptions:
-    """What the supervisor says to a shard. `listen` is host:port, port 0 for any free one."""
+    """What the supervisor says to a shard. `listen` is host:port, port 0 for any free one.
+
+    `credentials` is the state directory of the node; without one, connections are in the clear.
+    """
 
     directory: Path
     layers: LayerRange
@@ -41,6 +45,7 @@ class ShardOptions:
     listen: str
     kv_tokens_max: int
     progress_deadline_s: float = PROGRESS_DEADLINE_S
+    credentials: Path | None = None
 
 
 def run(options: ShardOptions) -> int:
@@ -50,7 +55,7 @@ def run(options: ShardOptions) -> int:
         import uvloop
 
         return uvloop.run(_serve(options))
-    except ModelFault as error:
+    except (ModelFault, NotTrusted) as error:
         _say(failed=str(error))
         log.error("%s", error)
         return EXIT_MODEL_FAULT
@@ -59,31 +64,50 @@ def run(options: ShardOptions) -> int:
 async def _serve(options: ShardOptions) -> int:
     from ringleader.shard.service import ShardService
 
+    credentials = _credentials(options)
+
     thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mlx")
     loop = asyncio.get_running_loop()
     engine = await loop.run_in_executor(thread, _load, options)
     service = ShardService(
-        engine, thread, options.plan, options.layers, options.kv_tokens_max, options.progress_deadline_s
+        engine,
+        thread,
+        options.plan,
+        options.layers,
+        options.kv_tokens_max,
+        options.progress_deadline_s,
+        credentials,
     )
-    server, address = await open_server(service, options.listen)
+    server, address = await open_server(service, options.listen, credentials)
     memory = await loop.run_in_executor(thread, engine.memory_bytes)
     _say(ready={"address": address, "memory_bytes": memory, "pid": os.getpid()})
     await server.wait_for_termination()
     return 0
 
 
-async def open_server(service: Any, listen: str) -> tuple[Any, str]:
-    """Serve a `RingServicer` at host:port (port 0 takes a free one): the gRPC server, and the address it got."""
-    import grpc.aio
+def _credentials(options: ShardOptions) -> Credentials | None:
+    if options.credentials is None:
+        return None
+    found = load(options.credentials)
+    if found is None:
+        raise NotTrusted(f"{options.credentials} holds no membership of a cluster")
+    return found
 
+
+async def open_server(service: Any, listen: str, credentials: Credentials | None = None) -> tuple[Any, str]:
+    """Serve a `RingServicer` at host:port (port 0 takes a free one): the gRPC server, and the address it got.
+
+    With credentials it hears only members of their cluster.
+    """
+    from ringleader.trust.channels import GuardedServer
     from ringleader.v1 import ring_pb2_grpc as rpc
     from ringleader.wire import RING_MESSAGE_BYTES_MAX, channel_options
 
-    server = grpc.aio.server(options=channel_options(RING_MESSAGE_BYTES_MAX))
-    rpc.add_RingServicer_to_server(service, server)
-    port = server.add_insecure_port(listen)
-    await server.start()
-    return server, f"{listen.rpartition(':')[0]}:{port}"
+    guarded = GuardedServer(channel_options(RING_MESSAGE_BYTES_MAX), credentials)
+    rpc.add_RingServicer_to_server(service, guarded.server)
+    port = guarded.listen(listen)
+    await guarded.server.start()
+    return guarded.server, f"{listen.rpartition(':')[0]}:{port}"
 
 
 def _load(options: ShardOptions) -> Any:

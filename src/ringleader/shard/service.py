@@ -15,15 +15,17 @@ from typing import Any, TypeVar, TypeVarTuple
 import grpc
 import grpc.aio
 
+from ringleader.errors import NotTrusted
 from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Limits, Turn
 from ringleader.shard.engine import Activation, Engine, FrameRefused
 from ringleader.shard.frames import FRAME_BYTES_MAX, activation_of, sampled, turn_of
 from ringleader.shard.head import Head
 from ringleader.shard.link import NextLink
 from ringleader.shard.sampler import Picked
+from ringleader.trust.credentials import Credentials
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.v1 import ring_pb2_grpc as rpc
-from ringleader.values import LayerRange
+from ringleader.values import LayerRange, NodeId
 from ringleader.wire import PROTOCOL_VERSION
 
 log = logging.getLogger("ringleader.shard")
@@ -47,6 +49,7 @@ class ShardService(rpc.RingServicer):
         layers: LayerRange,
         kv_tokens_max: int,
         progress_deadline_s: float = PROGRESS_DEADLINE_S,
+        credentials: Credentials | None = None,
     ) -> None:
         self._engine = engine
         self._thread = thread
@@ -54,6 +57,7 @@ class ShardService(rpc.RingServicer):
         self._layers = layers
         self._kv_tokens_max = kv_tokens_max
         self._progress_deadline_s = progress_deadline_s
+        self._credentials = credentials
         self._epoch = 0
         self._step = 0
         self._next: NextLink | None = None
@@ -89,11 +93,9 @@ class ShardService(rpc.RingServicer):
         self._epoch, self._step = request.epoch, 0
         await self._on_thread(self._engine.reset)
         if request.shards > 1:
-            link = NextLink(request.next_address, self._plan, request.epoch, self._break)
-            self._next = link
             try:
-                await link.open()
-            except (TimeoutError, grpc.aio.AioRpcError) as error:
+                await self._open_next(request)
+            except (TimeoutError, NotTrusted, grpc.aio.AioRpcError) as error:
                 await context.abort(
                     grpc.StatusCode.UNAVAILABLE,
                     f"the next shard at {request.next_address} does not answer: {error!r}",
@@ -102,6 +104,12 @@ class ShardService(rpc.RingServicer):
             self._start_head(request.shards)
         log.info("linked as %d of %d in epoch %d", request.index + 1, request.shards, request.epoch)
         return pb.LinkReply()
+
+    async def _open_next(self, request: pb.LinkRequest) -> None:
+        peer = NodeId(request.next_node) if request.next_node else None
+        link = NextLink(request.next_address, self._plan, request.epoch, self._break, self._credentials, peer)
+        self._next = link
+        await link.open()
 
     def _start_head(self, shards: int) -> None:
         chunk = max(1, min(CHUNK_TOKENS_MAX, FRAME_BYTES_MAX // self._engine.row_bytes))

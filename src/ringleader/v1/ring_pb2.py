@@ -24,51 +24,51 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ringleader/v1/ring.proto\x12\rringleader.v1\"\x1f\n\x0cHelloRequest\x12\x0f\n\x07version\x18\x01 \x01(\r\"y\n\nHelloReply\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x0c\n\x04plan\x18\x02 \x01(\x0c\x12\x13\n\x0b\x66irst_layer\x18\x03 \x01(\r\x12\x12\n\nstop_layer\x18\x04 \x01(\r\x12\r\n\x05slots\x18\x05 \x01(\r\x12\x14\n\x0cmemory_bytes\x18\x06 \x01(\x04\"_\n\x0bLinkRequest\x12\x0c\n\x04plan\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\r\n\x05index\x18\x03 \x01(\r\x12\x0e\n\x06shards\x18\x04 \x01(\r\x12\x14\n\x0cnext_address\x18\x05 \x01(\t\"\x0b\n\tLinkReply\"\xdb\x01\n\x05\x46rame\x12\x0c\n\x04plan\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0c\n\x04step\x18\x03 \x01(\x04\x12(\n\x08segments\x18\x04 \x03(\x0b\x32\x16.ringleader.v1.Segment\x12\x0e\n\x06tensor\x18\x05 \x01(\x0c\x12#\n\x05\x64type\x18\x06 \x01(\x0e\x32\x14.ringleader.v1.DType\x12\r\n\x05shape\x18\x07 \x03(\r\x12\x10\n\x08released\x18\x08 \x03(\r\x12\'\n\x07sampled\x18\t \x03(\x0b\x32\x16.ringleader.v1.Sampled\"\x92\x01\n\x07Segment\x12\x0c\n\x04slot\x18\x01 \x01(\r\x12\x10\n\x08position\x18\x02 \x01(\r\x12\r\n\x05\x63ount\x18\x03 \x01(\r\x12!\n\x04kind\x18\x04 \x01(\x0e\x32\x13.ringleader.v1.Kind\x12%\n\x04spec\x18\x05 \x01(\x0b\x32\x17.ringleader.v1.SlotSpec\x12\x0e\n\x06tokens\x18\x06 \x03(\r\"(\n\tLogitBias\x12\r\n\x05token\x18\x01 \x01(\r\x12\x0c\n\x04\x62ias\x18\x02 \x01(\x02\"\xc5\x03\n\x08SlotSpec\x12\x0c\n\x04seed\x18\x01 \x01(\x04\x12\x13\n\x0btemperature\x18\x02 \x01(\x02\x12\r\n\x05top_p\x18\x03 \x01(\x02\x12\r\n\x05top_k\x18\x04 \x01(\r\x12\r\n\x05min_p\x18\x05 \x01(\x02\x12\x1a\n\x12repetition_penalty\x18\x06 \x01(\x02\x12\x18\n\x10presence_penalty\x18\x07 \x01(\x02\x12\x19\n\x11\x66requency_penalty\x18\x08 \x01(\x02\x12,\n\nlogit_bias\x18\t \x03(\x0b\x32\x18.ringleader.v1.LogitBias\x12\x12\n\nmax_tokens\x18\n \x01(\r\x12\x15\n\rprompt_tokens\x18\x0b \x01(\r\x12\x16\n\x0eopening_tokens\x18\x0c \x01(\r\x12\x0f\n\x07grammar\x18\r \x01(\t\x12\x19\n\x0ctop_logprobs\x18\x0e \x01(\rH\x00\x88\x01\x01\x12\x14\n\x0cno_followers\x18\x0f \x01(\x08\x12\x10\n\x08\x64\x65manded\x18\x10 \x01(\x08\x12\x13\n\x0bthink_close\x18\x11 \x03(\r\x12\x15\n\rthink_reserve\x18\x12 \x01(\r\x12\x16\n\x0eresumed_tokens\x18\x18 \x01(\rB\x0f\n\r_top_logprobs\",\n\nTopLogprob\x12\r\n\x05token\x18\x01 \x01(\r\x12\x0f\n\x07logprob\x18\x02 \x01(\x02\"B\n\x07Logprob\x12\x0f\n\x07logprob\x18\x01 \x01(\x02\x12&\n\x03top\x18\x02 \x03(\x0b\x32\x19.ringleader.v1.TopLogprob\"\x87\x01\n\x07Sampled\x12\x0c\n\x04slot\x18\x01 \x01(\r\x12\x0e\n\x06tokens\x18\x02 \x03(\r\x12%\n\x06\x66inish\x18\x03 \x01(\x0e\x32\x15.ringleader.v1.Finish\x12(\n\x08logprobs\x18\x04 \x03(\x0b\x32\x16.ringleader.v1.Logprob\x12\r\n\x05\x65rror\x18\x05 \x01(\t\")\n\nPassReport\x12\x0c\n\x04step\x18\x01 \x01(\x04\x12\r\n\x05\x65rror\x18\x02 \x01(\t\"f\n\tHeadOrder\x12\'\n\x06submit\x18\x01 \x01(\x0b\x32\x15.ringleader.v1.SubmitH\x00\x12\'\n\x06\x63\x61ncel\x18\x02 \x01(\x0b\x32\x15.ringleader.v1.CancelH\x00\x42\x07\n\x05order\"P\n\x06Submit\x12\x0f\n\x07request\x18\x01 \x01(\t\x12\x0e\n\x06prompt\x18\x02 \x03(\r\x12%\n\x04spec\x18\x03 \x01(\x0b\x32\x17.ringleader.v1.SlotSpec\"\x19\n\x06\x43\x61ncel\x12\x0f\n\x07request\x18\x01 \x01(\t\"\xc7\x01\n\nHeadReport\x12\x0f\n\x07request\x18\x01 \x01(\t\x12\x0e\n\x06tokens\x18\x02 \x03(\r\x12(\n\x08logprobs\x18\x03 \x03(\x0b\x32\x16.ringleader.v1.Logprob\x12%\n\x06\x66inish\x18\x04 \x01(\x0e\x32\x15.ringleader.v1.Finish\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12\x0e\n\x06passes\x18\x06 \x01(\r\x12\x13\n\x0bprompt_done\x18\x07 \x01(\r\x12\x13\n\x0b\x66rame_bytes\x18\x08 \x01(\r*L\n\x05\x44Type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\r\n\tDTYPE_F32\x10\x01\x12\r\n\tDTYPE_F16\x10\x02\x12\x0e\n\nDTYPE_BF16\x10\x03*>\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n\x0bKIND_PROMPT\x10\x01\x12\x0f\n\x0bKIND_SAMPLE\x10\x02*O\n\x06\x46inish\x12\x0f\n\x0b\x46INISH_NONE\x10\x00\x12\x0f\n\x0b\x46INISH_STOP\x10\x01\x12\x11\n\rFINISH_LENGTH\x10\x02\x12\x10\n\x0c\x46INISH_ERROR\x10\x03\x32\x84\x02\n\x04Ring\x12?\n\x05Hello\x12\x1b.ringleader.v1.HelloRequest\x1a\x19.ringleader.v1.HelloReply\x12<\n\x04Link\x12\x1a.ringleader.v1.LinkRequest\x1a\x18.ringleader.v1.LinkReply\x12;\n\x04Pass\x12\x14.ringleader.v1.Frame\x1a\x19.ringleader.v1.PassReport(\x01\x30\x01\x12@\n\x05Serve\x12\x18.ringleader.v1.HeadOrder\x1a\x19.ringleader.v1.HeadReport(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ringleader/v1/ring.proto\x12\rringleader.v1\"\x1f\n\x0cHelloRequest\x12\x0f\n\x07version\x18\x01 \x01(\r\"y\n\nHelloReply\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x0c\n\x04plan\x18\x02 \x01(\x0c\x12\x13\n\x0b\x66irst_layer\x18\x03 \x01(\r\x12\x12\n\nstop_layer\x18\x04 \x01(\r\x12\r\n\x05slots\x18\x05 \x01(\r\x12\x14\n\x0cmemory_bytes\x18\x06 \x01(\x04\"r\n\x0bLinkRequest\x12\x0c\n\x04plan\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\r\n\x05index\x18\x03 \x01(\r\x12\x0e\n\x06shards\x18\x04 \x01(\r\x12\x14\n\x0cnext_address\x18\x05 \x01(\t\x12\x11\n\tnext_node\x18\x06 \x01(\t\"\x0b\n\tLinkReply\"\xdb\x01\n\x05\x46rame\x12\x0c\n\x04plan\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0c\n\x04step\x18\x03 \x01(\x04\x12(\n\x08segments\x18\x04 \x03(\x0b\x32\x16.ringleader.v1.Segment\x12\x0e\n\x06tensor\x18\x05 \x01(\x0c\x12#\n\x05\x64type\x18\x06 \x01(\x0e\x32\x14.ringleader.v1.DType\x12\r\n\x05shape\x18\x07 \x03(\r\x12\x10\n\x08released\x18\x08 \x03(\r\x12\'\n\x07sampled\x18\t \x03(\x0b\x32\x16.ringleader.v1.Sampled\"\x92\x01\n\x07Segment\x12\x0c\n\x04slot\x18\x01 \x01(\r\x12\x10\n\x08position\x18\x02 \x01(\r\x12\r\n\x05\x63ount\x18\x03 \x01(\r\x12!\n\x04kind\x18\x04 \x01(\x0e\x32\x13.ringleader.v1.Kind\x12%\n\x04spec\x18\x05 \x01(\x0b\x32\x17.ringleader.v1.SlotSpec\x12\x0e\n\x06tokens\x18\x06 \x03(\r\"(\n\tLogitBias\x12\r\n\x05token\x18\x01 \x01(\r\x12\x0c\n\x04\x62ias\x18\x02 \x01(\x02\"\xc5\x03\n\x08SlotSpec\x12\x0c\n\x04seed\x18\x01 \x01(\x04\x12\x13\n\x0btemperature\x18\x02 \x01(\x02\x12\r\n\x05top_p\x18\x03 \x01(\x02\x12\r\n\x05top_k\x18\x04 \x01(\r\x12\r\n\x05min_p\x18\x05 \x01(\x02\x12\x1a\n\x12repetition_penalty\x18\x06 \x01(\x02\x12\x18\n\x10presence_penalty\x18\x07 \x01(\x02\x12\x19\n\x11\x66requency_penalty\x18\x08 \x01(\x02\x12,\n\nlogit_bias\x18\t \x03(\x0b\x32\x18.ringleader.v1.LogitBias\x12\x12\n\nmax_tokens\x18\n \x01(\r\x12\x15\n\rprompt_tokens\x18\x0b \x01(\r\x12\x16\n\x0eopening_tokens\x18\x0c \x01(\r\x12\x0f\n\x07grammar\x18\r \x01(\t\x12\x19\n\x0ctop_logprobs\x18\x0e \x01(\rH\x00\x88\x01\x01\x12\x14\n\x0cno_followers\x18\x0f \x01(\x08\x12\x10\n\x08\x64\x65manded\x18\x10 \x01(\x08\x12\x13\n\x0bthink_close\x18\x11 \x03(\r\x12\x15\n\rthink_reserve\x18\x12 \x01(\r\x12\x16\n\x0eresumed_tokens\x18\x18 \x01(\rB\x0f\n\r_top_logprobs\",\n\nTopLogprob\x12\r\n\x05token\x18\x01 \x01(\r\x12\x0f\n\x07logprob\x18\x02 \x01(\x02\"B\n\x07Logprob\x12\x0f\n\x07logprob\x18\x01 \x01(\x02\x12&\n\x03top\x18\x02 \x03(\x0b\x32\x19.ringleader.v1.TopLogprob\"\x87\x01\n\x07Sampled\x12\x0c\n\x04slot\x18\x01 \x01(\r\x12\x0e\n\x06tokens\x18\x02 \x03(\r\x12%\n\x06\x66inish\x18\x03 \x01(\x0e\x32\x15.ringleader.v1.Finish\x12(\n\x08logprobs\x18\x04 \x03(\x0b\x32\x16.ringleader.v1.Logprob\x12\r\n\x05\x65rror\x18\x05 \x01(\t\")\n\nPassReport\x12\x0c\n\x04step\x18\x01 \x01(\x04\x12\r\n\x05\x65rror\x18\x02 \x01(\t\"f\n\tHeadOrder\x12\'\n\x06submit\x18\x01 \x01(\x0b\x32\x15.ringleader.v1.SubmitH\x00\x12\'\n\x06\x63\x61ncel\x18\x02 \x01(\x0b\x32\x15.ringleader.v1.CancelH\x00\x42\x07\n\x05order\"P\n\x06Submit\x12\x0f\n\x07request\x18\x01 \x01(\t\x12\x0e\n\x06prompt\x18\x02 \x03(\r\x12%\n\x04spec\x18\x03 \x01(\x0b\x32\x17.ringleader.v1.SlotSpec\"\x19\n\x06\x43\x61ncel\x12\x0f\n\x07request\x18\x01 \x01(\t\"\xc7\x01\n\nHeadReport\x12\x0f\n\x07request\x18\x01 \x01(\t\x12\x0e\n\x06tokens\x18\x02 \x03(\r\x12(\n\x08logprobs\x18\x03 \x03(\x0b\x32\x16.ringleader.v1.Logprob\x12%\n\x06\x66inish\x18\x04 \x01(\x0e\x32\x15.ringleader.v1.Finish\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12\x0e\n\x06passes\x18\x06 \x01(\r\x12\x13\n\x0bprompt_done\x18\x07 \x01(\r\x12\x13\n\x0b\x66rame_bytes\x18\x08 \x01(\r*L\n\x05\x44Type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\r\n\tDTYPE_F32\x10\x01\x12\r\n\tDTYPE_F16\x10\x02\x12\x0e\n\nDTYPE_BF16\x10\x03*>\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n\x0bKIND_PROMPT\x10\x01\x12\x0f\n\x0bKIND_SAMPLE\x10\x02*O\n\x06\x46inish\x12\x0f\n\x0b\x46INISH_NONE\x10\x00\x12\x0f\n\x0b\x46INISH_STOP\x10\x01\x12\x11\n\rFINISH_LENGTH\x10\x02\x12\x10\n\x0c\x46INISH_ERROR\x10\x03\x32\x84\x02\n\x04Ring\x12?\n\x05Hello\x12\x1b.ringleader.v1.HelloRequest\x1a\x19.ringleader.v1.HelloReply\x12<\n\x04Link\x12\x1a.ringleader.v1.LinkRequest\x1a\x18.ringleader.v1.LinkReply\x12;\n\x04Pass\x12\x14.ringleader.v1.Frame\x1a\x19.ringleader.v1.PassReport(\x01\x30\x01\x12@\n\x05Serve\x12\x18.ringleader.v1.HeadOrder\x1a\x19.ringleader.v1.HeadReport(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ringleader.v1.ring_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DTYPE']._serialized_start=1888
-  _globals['_DTYPE']._serialized_end=1964
-  _globals['_KIND']._serialized_start=1966
-  _globals['_KIND']._serialized_end=2028
-  _globals['_FINISH']._serialized_start=2030
-  _globals['_FINISH']._serialized_end=2109
+  _globals['_DTYPE']._serialized_start=1907
+  _globals['_DTYPE']._serialized_end=1983
+  _globals['_KIND']._serialized_start=1985
+  _globals['_KIND']._serialized_end=2047
+  _globals['_FINISH']._serialized_start=2049
+  _globals['_FINISH']._serialized_end=2128
   _globals['_HELLOREQUEST']._serialized_start=43
   _globals['_HELLOREQUEST']._serialized_end=74
   _globals['_HELLOREPLY']._serialized_start=76
   _globals['_HELLOREPLY']._serialized_end=197
   _globals['_LINKREQUEST']._serialized_start=199
-  _globals['_LINKREQUEST']._serialized_end=294
-  _globals['_LINKREPLY']._serialized_start=296
-  _globals['_LINKREPLY']._serialized_end=307
-  _globals['_FRAME']._serialized_start=310
-  _globals['_FRAME']._serialized_end=529
-  _globals['_SEGMENT']._serialized_start=532
-  _globals['_SEGMENT']._serialized_end=678
-  _globals['_LOGITBIAS']._serialized_start=680
-  _globals['_LOGITBIAS']._serialized_end=720
-  _globals['_SLOTSPEC']._serialized_start=723
-  _globals['_SLOTSPEC']._serialized_end=1176
-  _globals['_TOPLOGPROB']._serialized_start=1178
-  _globals['_TOPLOGPROB']._serialized_end=1222
-  _globals['_LOGPROB']._serialized_start=1224
-  _globals['_LOGPROB']._serialized_end=1290
-  _globals['_SAMPLED']._serialized_start=1293
-  _globals['_SAMPLED']._serialized_end=1428
-  _globals['_PASSREPORT']._serialized_start=1430
-  _globals['_PASSREPORT']._serialized_end=1471
-  _globals['_HEADORDER']._serialized_start=1473
-  _globals['_HEADORDER']._serialized_end=1575
-  _globals['_SUBMIT']._serialized_start=1577
-  _globals['_SUBMIT']._serialized_end=1657
-  _globals['_CANCEL']._serialized_start=1659
-  _globals['_CANCEL']._serialized_end=1684
-  _globals['_HEADREPORT']._serialized_start=1687
-  _globals['_HEADREPORT']._serialized_end=1886
-  _globals['_RING']._serialized_start=2112
-  _globals['_RING']._serialized_end=2372
+  _globals['_LINKREQUEST']._serialized_end=313
+  _globals['_LINKREPLY']._serialized_start=315
+  _globals['_LINKREPLY']._serialized_end=326
+  _globals['_FRAME']._serialized_start=329
+  _globals['_FRAME']._serialized_end=548
+  _globals['_SEGMENT']._serialized_start=551
+  _globals['_SEGMENT']._serialized_end=697
+  _globals['_LOGITBIAS']._serialized_start=699
+  _globals['_LOGITBIAS']._serialized_end=739
+  _globals['_SLOTSPEC']._serialized_start=742
+  _globals['_SLOTSPEC']._serialized_end=1195
+  _globals['_TOPLOGPROB']._serialized_start=1197
+  _globals['_TOPLOGPROB']._serialized_end=1241
+  _globals['_LOGPROB']._serialized_start=1243
+  _globals['_LOGPROB']._serialized_end=1309
+  _globals['_SAMPLED']._serialized_start=1312
+  _globals['_SAMPLED']._serialized_end=1447
+  _globals['_PASSREPORT']._serialized_start=1449
+  _globals['_PASSREPORT']._serialized_end=1490
+  _globals['_HEADORDER']._serialized_start=1492
+  _globals['_HEADORDER']._serialized_end=1594
+  _globals['_SUBMIT']._serialized_start=1596
+  _globals['_SUBMIT']._serialized_end=1676
+  _globals['_CANCEL']._serialized_start=1678
+  _globals['_CANCEL']._serialized_end=1703
+  _globals['_HEADREPORT']._serialized_start=1706
+  _globals['_HEADREPORT']._serialized_end=1905
+  _globals['_RING']._serialized_start=2131
+  _globals['_RING']._serialized_end=2391
 # @@protoc_insertion_point(module_scope)

@@ -61,18 +61,20 @@ class HelloReply(_message.Message):
     def __init__(self, version: _Optional[int] = ..., plan: _Optional[bytes] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
 
 class LinkRequest(_message.Message):
-    __slots__ = ("plan", "epoch", "index", "shards", "next_address")
+    __slots__ = ("plan", "epoch", "index", "shards", "next_address", "next_node")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     SHARDS_FIELD_NUMBER: _ClassVar[int]
     NEXT_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_NODE_FIELD_NUMBER: _ClassVar[int]
     plan: bytes
     epoch: int
     index: int
     shards: int
     next_address: str
-    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., index: _Optional[int] = ..., shards: _Optional[int] = ..., next_address: _Optional[str] = ...) -> None: ...
+    next_node: str
+    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., index: _Optional[int] = ..., shards: _Optional[int] = ..., next_address: _Optional[str] = ..., next_node: _Optional[str] = ...) -> None: ...
 
 class LinkReply(_message.Message):
     __slots__ = ()
