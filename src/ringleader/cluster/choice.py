@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from ringleader.cluster.costs import Footprint, readable
 from ringleader.cluster.cuts import cut
+from ringleader.cluster.ground import Task, task
 from ringleader.cluster.rooms import PlanNode, does_not_fit, room
-from ringleader.cluster.search import Found, Task, fastest, fewest, least_limit, task, time_in_order
+from ringleader.cluster.search import Found, fastest, time_in_order
+from ringleader.cluster.slowest import fewest, least_limit
 from ringleader.cluster.timing import PS, Pace
 from ringleader.values import ModelCosts
 

@@ -1,7 +1,7 @@
-"""The search for a ring: which nodes, in which order, with which layers. Knows times and rooms, not nodes.
+"""The fastest ring: which nodes, in which order, with which layers. Knows times and rooms, not nodes.
 
 Exact dynamic programming over (set of nodes, link class of the last, layers held), a whole size of sets at a time.
-Nodes that could change places unnoticed are tried once; larger rings are not tried once none can be faster.
+Larger rings are not tried once none can be faster.
 """
 
 from __future__ import annotations
@@ -11,62 +11,12 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ringleader.cluster.costs import Footprint
-from ringleader.cluster.timing import Pace
+from ringleader.cluster.ground import NEVER, Task, Whole, alone, ended, extended, windows_of
+from ringleader.cluster.sets import Sets, link_classes, shortlist
 
-Whole = NDArray[np.int64]
-
-NEVER = 2**60  # picoseconds: twelve days for a token
-NODES_MAX = 16  # sets of more are too many; see `_shortlist`
 CHUNK = 256  # sets at a time, so that their tables stay in the processor's cache
-WORK_MAX = 700_000_000  # numbers looked at in one search: half a second on an ordinary core
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What is searched; places 0, 1, ... are nodes, the preferred ones first.
-
-    `lows[p][stop]` is the least start of a range up to `stop` that node p may hold (`stop`: none).
-    A range costs `prefix[p][stop] - prefix[p][start] + stage_ps`, and `tail[p]` more if it is the last.
-    """
-
-    layers: int
-    prefix: tuple[Whole, ...]
-    tail: tuple[int, ...]
-    stage_ps: int
-    lows: tuple[Whole, ...]
-    hops: Whole  # [p, q]: from p to q, a frame
-    returns: Whole  # the same for what the last shard sends to the first
-    stages_max: int
-
-    @property
-    def places(self) -> range:
-        return range(len(self.prefix))
-
-    def within(self, limit_ps: int) -> Task:
-        """The same, but no stage may take longer."""
-        lows = []
-        for place in self.places:
-            spent = self.prefix[place].copy()
-            spent[-1] += self.tail[place]
-            first = np.searchsorted(self.prefix[place], spent - (limit_ps - self.stage_ps))
-            lows.append(np.maximum(self.lows[place], np.minimum(first, np.arange(self.layers + 1))))
-        return replace(self, lows=tuple(lows))
-
-    def only(self, places: Sequence[int]) -> Task:
-        """The same with fewer nodes."""
-        keep = list(places)
-        pick = np.ix_(keep, keep)
-        return replace(
-            self,
-            prefix=tuple(self.prefix[p] for p in keep),
-            tail=tuple(self.tail[p] for p in keep),
-            lows=tuple(self.lows[p] for p in keep),
-            hops=self.hops[pick],
-            returns=self.returns[pick],
-        )
+WORK_MAX = 450_000_000  # numbers looked at in one search: a third of a second on an ordinary core
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +28,10 @@ class Found:
     exact: bool = True
 
 
-def task(size: Footprint, rooms: Sequence[int], pace: Pace, stages_max: int) -> Task:
-    """The task of placing a model of this size into these rooms (bytes)."""
-    stops = range(size.layers + 1)
-    return Task(
-        size.layers,
-        tuple(np.array(times, np.int64) for times in pace.prefix),
-        tuple(pace.tail),
-        pace.stage_ps,
-        tuple(np.array([size.first(stop, room) for stop in stops], np.int64) for room in rooms),
-        np.array(pace.hops, np.int64).reshape(len(rooms), len(rooms)),
-        np.array(pace.returns, np.int64).reshape(len(rooms), len(rooms)),
-        stages_max,
-    )
-
-
 def fastest(task: Task) -> Found | None:
     """The ring with the least time a token, hops included; None if nothing fits. Of equals the one of fewer nodes,
     then of earlier places. Exact for all of up to about a dozen nodes, and for more as far as they are alike."""
-    places, whole = _shortlist(task)
+    places, whole = shortlist(task)
     ground = task.only(places)
     if _work(ground) <= WORK_MAX:
         found = _fastest(ground)
@@ -107,134 +42,19 @@ def fastest(task: Task) -> Found | None:
     return Found(tuple(places[p] for p in found.order), found.time_ps, whole)
 
 
-def least_limit(task: Task) -> int | None:
-    """The least limit (picoseconds) that the slowest stage of some ring keeps to; None if nothing fits. Exact as
-    `fastest` is; links do not matter to it."""
-    ground = task.only(_shortlist(task)[0])
-    limits = np.unique(np.concatenate([_stage_times(ground, place) for place in ground.places] or [np.array([0])]))
-    sets = _Sets(ground, [0] * len(ground.prefix))
-    low, high = 0, len(limits)
-    while low < high:
-        middle = (low + high) // 2
-        if _fewest(ground.within(int(limits[middle])), sets) is not None:
-            high = middle
-        else:
-            low = middle + 1
-    return int(limits[low]) if low < len(limits) else None
-
-
-def fewest(task: Task) -> int | None:
-    """How many nodes can hold the model at least; None if all together cannot."""
-    ground = task.only(_shortlist(task)[0])
-    return _fewest(ground, _Sets(ground, [0] * len(ground.prefix)))
-
-
 def time_in_order(task: Task, order: Sequence[int]) -> int | None:
     """The least time of a ring of exactly these nodes in this order; None if they cannot hold the model so."""
     first, *others = order
-    times = _alone(task, first)[:, None]
+    times = alone(task, first)[:, None]
     for before, place in zip(order, others, strict=False):
-        times = _extended(task, place, times + task.hops[before, place], _windows(task.lows[place]))
+        times = extended(task, place, times + task.hops[before, place], windows_of(task.lows[place]))
     best = int(times[-1, 0]) + (int(task.returns[order[-1], first]) if others else 0)
     return best if best < NEVER else None
 
 
-# ---------------------------------------------------------------- sets of nodes
-
-
-class _Sets:
-    """All sets of nodes that are worth a look, by size, as bits; earlier places are higher bits, so that of one size
-    greater numbers are sets of earlier places. Of twins, a set holds the earlier ones."""
-
-    def __init__(self, task: Task, classes: Sequence[int]) -> None:
-        self.count = len(task.prefix)
-        self.bit = [1 << (self.count - 1 - place) for place in task.places]
-        masks = np.arange(1, 1 << self.count, dtype=np.int64)
-        for earlier, later in _twins(task, classes):
-            masks = masks[((masks & self.bit[later]) == 0) | ((masks & self.bit[earlier]) != 0)]
-        sizes = np.bitwise_count(masks)
-        top = min(task.stages_max, self.count, task.layers)
-        self.by_size = [masks[sizes == size][::-1] for size in range(top + 1)]
-        self._row = np.full(1 << self.count, -1, np.int64)
-        for rows in self.by_size:
-            self._row[rows] = np.arange(len(rows))
-
-    @property
-    def top(self) -> int:
-        return len(self.by_size) - 1
-
-    def joining(self, size: int, place: int) -> tuple[Whole, Whole]:
-        """Rows of the sets of `size` that `place` may join, and the rows of what they become."""
-        rows = np.flatnonzero((self.by_size[size] & self.bit[place]) == 0)
-        joined = self._row[self.by_size[size][rows] | self.bit[place]]
-        return rows[joined >= 0], joined[joined >= 0]
-
-    def row(self, mask: int) -> int:
-        return int(self._row[mask])
-
-
-def _alike(task: Task, a: int, b: int) -> bool:
-    """Whether a and b could change places without any link being different."""
-    for links in (task.hops, task.returns):
-        if links[a, b] != links[b, a]:
-            return False
-        others = [place for place in task.places if place not in (a, b)]
-        if (links[a, others] != links[b, others]).any() or (links[others, a] != links[others, b]).any():
-            return False
-    return True
-
-
-def _link_classes(task: Task) -> list[int]:
-    """For each node the number of its class; nodes of one class are linked alike."""
-    firsts: list[int] = []
-    classes: list[int] = []
-    for place in task.places:
-        known = next((number for number, first in enumerate(firsts) if _alike(task, first, place)), len(firsts))
-        if known == len(firsts):
-            firsts.append(place)
-        classes.append(known)
-    return classes
-
-
-def _twins(task: Task, classes: Sequence[int]) -> list[tuple[int, int]]:
-    """Neighbours (earlier, later) in every group of nodes that could change places unnoticed."""
-    last: dict[tuple[int, bytes, int, bytes], int] = {}
-    pairs = []
-    for place in task.places:
-        key = (classes[place], task.prefix[place].tobytes(), task.tail[place], task.lows[place].tobytes())
-        if key in last:
-            pairs.append((last[key], place))
-        last[key] = place
-    return pairs
-
-
-def _shortlist(task: Task) -> tuple[list[int], bool]:
-    """At most NODES_MAX places, and whether no ring is lost with the others."""
-    useful = [place for place in task.places if (task.lows[place] < np.arange(task.layers + 1)).any()]
-    if len(useful) > NODES_MAX:
-        ground = task.only(useful)
-        followers = dict(_twins(ground, _link_classes(ground)))
-        surplus: set[int] = set()
-        for place in ground.places:  # a ring of S shards has no use for the twin number S + 1
-            chain = [place]
-            while chain[-1] in followers:
-                chain.append(followers[chain[-1]])
-            surplus.update(chain[task.stages_max :])
-        useful = [useful[place] for place in ground.places if place not in surplus]
-    if len(useful) <= NODES_MAX:
-        return useful, True
-    roomiest = sorted(useful, key=lambda p: int(task.lows[p].sum()))[: task.stages_max]  # if any S can hold it, these
-    quick = sorted(useful, key=lambda p: (int(task.prefix[p][-1]), p))
-    kept = list(dict.fromkeys([*roomiest, *quick]))[:NODES_MAX]
-    return sorted(kept), False
-
-
-# ---------------------------------------------------------------- the least sum
-
-
 def _work(task: Task) -> int:
-    classes = _link_classes(task)
-    sets = _Sets(task, classes)
+    classes = link_classes(task)
+    sets = Sets(task, classes)
     joins = sum(len(rows) for rows in sets.by_size[:-1]) * sets.count // 2
     kinds = max(classes, default=0) + 1
     return joins * (task.layers + 1) * (8 + kinds) * kinds
@@ -263,8 +83,8 @@ def _fastest_of_some(task: Task) -> Found | None:
 def _fastest(task: Task) -> Found | None:
     if not task.prefix:
         return None
-    classes = _link_classes(task)
-    sets = _Sets(task, classes)
+    classes = link_classes(task)
+    sets = Sets(task, classes)
     best: Found | None = None
     for head in range(max(classes) + 1):
         best = _Rings(task, classes, sets, head).best(best)
@@ -278,12 +98,12 @@ class _Rings:
     being the last, hold so many layers.
     """
 
-    def __init__(self, task: Task, classes: Sequence[int], sets: _Sets, head: int) -> None:
+    def __init__(self, task: Task, classes: Sequence[int], sets: Sets, head: int) -> None:
         self._task, self._classes, self._sets, self._head = task, classes, sets, head
         self._kinds = max(classes) + 1
         self._hops = _between_classes(task.hops, classes)
         self._returns = _between_classes(task.returns, classes)
-        self._windows = [_windows(lows) for lows in task.lows]
+        self._windows = [windows_of(lows) for lows in task.lows]
         self._tables: list[Whole] = [self._first()]
 
     def best(self, best: Found | None) -> Found | None:
@@ -315,7 +135,7 @@ class _Rings:
         for place in self._task.places:
             row = self._sets.row(self._sets.bit[place])
             if row >= 0 and self._classes[place] == self._head:
-                table[self._head, :, row] = _alone(self._task, place)
+                table[self._head, :, row] = alone(self._task, place)
         return table
 
     def _joined(self, size: int) -> Whole:
@@ -336,9 +156,9 @@ class _Rings:
         for other in range(1, self._kinds):
             np.minimum(arrived, before[other][:, rows] + self._hops[other, kind], out=arrived)
         if table.shape[1] == 1:
-            reached = _ended(self._task, place, arrived)[None, :]
+            reached = ended(self._task, place, arrived)[None, :]
         else:
-            reached = _extended(self._task, place, arrived, self._windows[place])
+            reached = extended(self._task, place, arrived, self._windows[place])
         table[kind][:, joined] = np.minimum(table[kind][:, joined], reached)
 
     def _order(self, size: int, row: int, kind: int) -> list[int]:
@@ -371,54 +191,6 @@ class _Rings:
         raise AssertionError("every time in a table was reached by some step")
 
 
-# ---------------------------------------------------------------- one node more
-
-
-def _alone(task: Task, place: int) -> Whole:
-    """Times of a ring that begins with this node, for each number of layers that it may hold."""
-    times = task.prefix[place] + task.stage_ps
-    times[-1] += task.tail[place]
-    return np.where((task.lows[place] == 0) & (np.arange(task.layers + 1) > 0), times, NEVER)
-
-
-Windows = list[tuple[Whole, Whole, Whole]]  # for runs of 1, 2, 4, ... starts: stops, their first and last such run
-
-
-def _windows(lows: Whole) -> Windows:
-    stops = np.arange(len(lows))
-    width = stops - lows
-    windows: Windows = []
-    span = 1
-    while span <= width.max(initial=0):
-        mine = np.flatnonzero((width >= span) & (width < 2 * span))
-        windows.append((mine, lows[mine], mine - span))
-        span *= 2
-    return windows
-
-
-def _extended(task: Task, place: int, before: Whole, windows: Windows) -> Whole:
-    """`before[start, ring]` is when this node may begin; gives when it is done with `[stop, ring]`.
-
-    The least over all starts of a window is the lesser of two overlapping runs whose length is a power of two.
-    """
-    own = task.prefix[place]
-    run, span = before - own[:, None], 1
-    done = np.full_like(before, NEVER)
-    for stops, firsts, lasts in windows:
-        done[stops] = np.minimum(run[firsts], run[lasts])
-        run, span = np.minimum(run[:-span], run[span:]), 2 * span
-    done += (own + task.stage_ps)[:, None]
-    done[-1] += task.tail[place]
-    return np.minimum(done, NEVER, out=done)
-
-
-def _ended(task: Task, place: int, before: Whole) -> Whole:
-    """The last row of `_extended` alone."""
-    low, own = int(task.lows[place][-1]), task.prefix[place]
-    since: Whole = (before[low:-1] - own[low:-1, None]).min(axis=0, initial=NEVER)
-    return np.minimum(since + (own[-1] + task.stage_ps + task.tail[place]), NEVER)
-
-
 def _between_classes(links: Whole, classes: Sequence[int]) -> Whole:
     kinds = max(classes) + 1
     table = np.zeros((kinds, kinds), np.int64)
@@ -432,40 +204,3 @@ def _least(links: Whole) -> int:
     """The least link between two different nodes."""
     apart = links[~np.eye(len(links), dtype=bool)]
     return int(apart.min(initial=NEVER)) if len(apart) else 0
-
-
-# ---------------------------------------------------------------- the least maximum
-
-
-def _stage_times(task: Task, place: int) -> Whole:
-    """Every time that one stage on this node can take."""
-    times = task.prefix[place]
-    inner = np.subtract.outer(times[:-1], times[:-1])
-    ends = times[-1] - times[:-1] + task.tail[place]
-    return np.concatenate([inner[np.tril_indices(len(inner), -1)], ends]) + task.stage_ps
-
-
-def _fewest(task: Task, sets: _Sets) -> int | None:
-    """How few nodes can hold all layers: sets of nodes reach as far as their best order does."""
-    reach = [_reach(lows) for lows in task.lows]
-    reached: Whole = np.zeros(1, np.int64)
-    for size in range(1, sets.top + 1):
-        further = np.zeros(len(sets.by_size[size]), np.int64)
-        for place in task.places:
-            if size == 1:
-                row = sets.row(sets.bit[place])
-                if row >= 0:
-                    further[row] = reach[place][0]
-                continue
-            rows, joined = sets.joining(size - 1, place)
-            further[joined] = np.maximum(further[joined], reach[place][reached[rows]])
-        if (further == task.layers).any():
-            return size
-        reached = further
-    return None
-
-
-def _reach(lows: Whole) -> Whole:
-    """For each start the furthest stop of a range that is allowed; the start itself if none is."""
-    stops = np.arange(len(lows))
-    return np.maximum(np.searchsorted(lows, stops, side="right") - 1, stops)
