@@ -89,7 +89,7 @@ TABLE: Mapping[str, Expected] = {
     "llama-cpp-deepseek-r1": Expected("deepseek_v3", THINK),
     "llama-cpp-rwkv-world": GENERAL,
     "meetkai-functionary-medium-v3.1": Expected("functionary", LLAMA),
-    "meetkai-functionary-medium-v3.2": Expected("json_tags", LLAMA, reads=False),
+    "meetkai-functionary-medium-v3.2": Expected("functionary_v32", LLAMA),
     "meta-llama-Llama-3.1-8B-Instruct": Expected("llama_json", LLAMA, ends=LLAMA),
     "meta-llama-Llama-3.2-3B-Instruct": Expected("llama_json", LLAMA, ends=LLAMA),
     "microsoft-Phi-3.5-mini-instruct": GENERAL,

@@ -217,7 +217,9 @@ class StreamParser:
             self._push_block(char)
         elif self._frames is not None:
             self._held += char
-            self._frames.push(char)
+            part = self._frames.push(char)
+            if part is not None:
+                self._turn_to(part, None)
 
     def _step_over(self, *, begins: bool) -> None:
         """A marker around text is no text, and neither is whitespace outside of the two."""
@@ -227,10 +229,15 @@ class StreamParser:
             self._emit("text", self._held.rstrip() if begins else self._held)
         self._held, self._swallow, self._first = "", not begins, True
 
-    def _turn_to(self, part: Part, marker: Marker) -> None:
-        """A frame ends what came before it and begins a part of another kind."""
+    def _turn_to(self, part: Part, marker: Marker | None) -> None:
+        """A frame ends what came before it and begins a part of another kind. No `marker`: a header ended by itself."""
+        if part == "unframed":
+            text = self._held
+            self._to_text()
+            self._push_all(text)
+            return
         self._framed = True
-        if self._mode is Mode.BLOCK and self._reader is not None:
+        if marker is not None and self._mode is Mode.BLOCK and self._reader is not None:
             self._heard(self._reader.meet(marker))
             self._leave_block()
         elif self._mode is Mode.REASONING:

@@ -17,6 +17,7 @@ from ringleader.language.dialects.deepseek_dsml import deepseek_dsml, dsml_templ
 from ringleader.language.dialects.default_templates import KIMI_K3
 from ringleader.language.dialects.dialect import Dialect
 from ringleader.language.dialects.functionary import functionary
+from ringleader.language.dialects.functionary_v32 import functionary_v32
 from ringleader.language.dialects.gemma import function_gemma, gemma4
 from ringleader.language.dialects.gigachat import gigachat
 from ringleader.language.dialects.glm import glm
@@ -106,6 +107,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("apertus", apertus, template_has("<|tools_prefix|>")),
     Entry("gigachat", gigachat, template_has("<|role_sep|>", "<|message_sep|>")),
     Entry("minicpm5", minicpm5, template_has('<function name="', '<param name="')),
+    Entry("functionary_v32", functionary_v32, template_has(">>>${recipient}")),
     Entry("functionary", functionary, template_has("<function=example_function_name>{")),
     Entry("qwen_xml", qwen_xml, template_has("<function=", "<parameter=")),
     Entry("llama_json", llama_json, template_has('{"name": function name, "parameters"')),

@@ -154,7 +154,8 @@ class Called:
     reader: BlockReader
 
 
-Part = Literal["header", "text", "reasoning"] | Called
+# "unframed": what came is no header at all, and so is text.
+Part = Literal["header", "text", "reasoning", "unframed"] | Called
 
 
 class Frames(Protocol):
@@ -164,8 +165,8 @@ class Frames(Protocol):
     def markers(self) -> tuple[Marker, ...]:
         """Special tokens; each ends the part before it."""
 
-    def push(self, char: str) -> None:
-        """Take a character of a header."""
+    def push(self, char: str) -> Part | None:
+        """Take a character of a header; says what follows, where that ends it."""
 
     def meet(self, marker: Marker) -> Part:
         """Take a marker; says what follows it."""

@@ -50,12 +50,14 @@ class MarkedReader:
     """A `BlockReader` of a `MarkedForm`. A missing `end` is forgiven.
 
     between -begin-> name -middle-> arguments -whole-> between -close-> done
+
+    With `begun` it begins at the arguments of a call whose name was told already.
     """
 
-    def __init__(self, form: MarkedForm) -> None:
+    def __init__(self, form: MarkedForm, *, begun: bool = False) -> None:
         self.state: State = "open"
         self._form = form
-        self._place = "name" if form.opened or form.begin is None else "between"
+        self._place = "arguments" if begun else "name" if form.opened or form.begin is None else "between"
         self._held = ""
         self._arguments = ArgumentsReader()
         self._awaited = self._between()
@@ -102,8 +104,8 @@ class MarkedReader:
     def _read_name(self, char: str) -> list[CallEvent]:
         middle = self._form.middle
         self._held += char
-        if middle.token is None and self._held.endswith(middle.text.rstrip()):
-            return self._begin_arguments(self._held.removesuffix(middle.text.rstrip()))
+        if middle.token is None and self._held.endswith(middle.text.rstrip() or middle.text):
+            return self._begin_arguments(self._held.removesuffix(middle.text.rstrip() or middle.text))
         return []
 
     def _begin_arguments(self, head: str) -> list[CallEvent]:
