@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 import ringleader
-from ringleader.cli import bench, models
+from ringleader.cli import bench, cluster, models
 from ringleader.cli.chat import chat
 from ringleader.cli.demo import demo
 from ringleader.cli.node import node
+from ringleader.cli.plan import plan
 from ringleader.cli.shard import shard
 from ringleader.cli.status import status
 
@@ -42,7 +43,9 @@ app.command()(node)
 app.command()(demo)
 app.command()(chat)
 app.command()(status)
+app.command()(plan)
 app.add_typer(models.app, name="models")
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(bench.app, name="bench")
 app.command(hidden=True)(shard)
 

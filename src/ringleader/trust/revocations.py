@@ -77,11 +77,13 @@ def accept(credentials: Credentials, data: bytes) -> Revocations | None:
     directory = credentials.directory
     with locked(directory):
         known = load_list(credentials)
-        if has_authority(directory) and not (sent.nodes <= known.nodes and sent.number <= known.number):
-            if known.nodes != sent.nodes:
-                number = max(known.number, sent.number) + 1
-                sent = _signed(load_authority(directory), number, known.nodes | sent.nodes)
-        elif sent.number <= known.number:
+        newer, larger = sent.number > known.number, sent.nodes >= known.nodes
+        if has_authority(directory) and not (newer and larger):
+            if sent.nodes <= known.nodes and not newer:
+                return None
+            number = max(known.number, sent.number) + 1
+            sent = _signed(load_authority(directory), number, known.nodes | sent.nodes)
+        elif not newer:
             return None
         write_private(directory / REVOCATIONS_FILE, bytes(sent))
     return sent
