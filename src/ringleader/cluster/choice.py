@@ -22,7 +22,7 @@ from ringleader.values import ModelCosts
 Placed = list[tuple[PlanNode, int, int]]  # node, start, stop; in ring order
 
 BALANCE_MAX = 10**16  # above any sum of bytes: one picosecond weighs more than the best balance
-ASIDE_SHOWN = 6  # of the nodes left out, in words
+NAMES_SHOWN = 6  # of nodes left out for one reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,13 @@ def choose(
     return placed, f"{_chosen(grounds, placed, least)}{_aside(grounds, order, found, nodes)}"
 
 
+def holds(costs: ModelCosts, tokens: int, nodes: Sequence[PlanNode], stages_max: int) -> bool:
+    """Whether some ring has room for this model with caches of `tokens` tokens."""
+    usable = [node for node in nodes if room(node) > 0]
+    size = Footprint(costs, tokens)
+    return fewest(task(size, [room(node) for node in usable], Pace(costs, usable), stages_max)) is not None
+
+
 def _preferred_order(task: Task, found: Found) -> tuple[int, ...]:
     """The roomiest first, where that costs no time."""
     usual = tuple(sorted(found.order))
@@ -103,25 +110,30 @@ def _chosen(grounds: _Grounds, placed: Placed, least: int) -> str:
     if len(placed) > least:
         gain = "serve more tokens a second" if grounds.throughput else "are faster"
         return f"{needed} would fit {least} node{'s' * (least > 1)}, but {len(placed)} {gain}; split over {names}"
-    split = "the faster nodes hold as much as they can" if _paces_differ(grounds) else "in proportion to free memory"
+    speeds = {grounds.task.prefix[grounds.nodes.index(node)].tobytes() for node, _, _ in placed}
+    split = "the faster nodes hold as much as they can" if len(speeds) > 1 else "in proportion to free memory"
     if grounds.throughput:
         split = "so that the slowest shard takes as little time as it can"
     return f"{needed} need {len(placed)} nodes; split over {names}: {split}"
 
 
-def _paces_differ(grounds: _Grounds) -> bool:
-    return len({times.tobytes() for times in grounds.task.prefix}) > 1
-
-
 def _aside(grounds: _Grounds, order: Sequence[int], found: Found, nodes: Sequence[PlanNode]) -> str:
     """Who was left out, and why."""
-    aside = [place for place in range(len(grounds.nodes)) if place not in order]
-    reasons = [f"{grounds.nodes[p].name} ({_why_not(grounds, order, found, p)})" for p in aside[:ASIDE_SHOWN]]
-    reasons += [f"{node.name} (no memory free for it)" for node in nodes if room(node) <= 0]
-    count = len(nodes) - len(order)
-    more = f" and {count - ASIDE_SHOWN} more" if count > ASIDE_SHOWN else ""
-    told = f". Left out: {', '.join(reasons[:ASIDE_SHOWN])}{more}" if reasons else ""
+    names: dict[str, list[str]] = {}  # by reason
+    for place, node in enumerate(grounds.nodes):
+        if place not in order:
+            names.setdefault(_why_not(grounds, order, found, place), []).append(node.name)
+    for node in nodes:
+        if room(node) <= 0:
+            names.setdefault("no memory free for it", []).append(node.name)
+    reasons = "; ".join(f"{_listed(those)} ({why})" for why, those in names.items())
+    told = f". Left out: {reasons}" if reasons else ""
     return told if found.exact else f"{told}. The best of a search that could not try every ring of so many nodes"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
 
 
 def _why_not(grounds: _Grounds, order: Sequence[int], found: Found, place: int) -> str:

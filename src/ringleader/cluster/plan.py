@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ringleader.cluster.choice import Placed, choose
+from ringleader.cluster.choice import Placed, choose, holds
 from ringleader.cluster.costs import Footprint, readable
 from ringleader.cluster.cuts import cut, even, order_that_fits
 from ringleader.cluster.predicted import Predicted, predict
@@ -24,7 +24,17 @@ from ringleader.values import LayerRange, ModelCosts, ModelId, NodeId, PlanHash
 if TYPE_CHECKING:  # messages.py imports Plan from here
     from ringleader.cluster.messages import PlanWish
 
-__all__ = ["NODE_RESERVE_BYTES", "STAGES_MAX", "Plan", "PlanNode", "Predicted", "Stage", "make_plan", "predicted_now"]
+__all__ = [
+    "NODE_RESERVE_BYTES",
+    "STAGES_MAX",
+    "Plan",
+    "PlanNode",
+    "Predicted",
+    "Stage",
+    "context_that_fits",
+    "make_plan",
+    "predicted_now",
+]
 
 STAGES_MAX = 8  # each stage adds a hop to every token; the data plane is built and tested up to here
 
@@ -121,6 +131,26 @@ def predicted_now(plan: Plan, costs: ModelCosts, nodes: Sequence[PlanNode]) -> P
         return None
     placed = [(here[stage.node], stage.layers.start, stage.layers.stop) for stage in plan.stages]
     return predict(costs, placed, plan.streams)
+
+
+def context_that_fits(costs: ModelCosts, nodes: Sequence[PlanNode], wish: PlanWish) -> int:
+    """The longest context (tokens, at most the model's own) for which a ring of these nodes has room; 0: none."""
+    taking_part = _taking_part(nodes, wish)
+
+    def fits(context: int) -> bool:
+        if not wish.layers and wish.shards is None:
+            return holds(costs, context * wish.streams, taking_part, STAGES_MAX)
+        try:
+            make_plan(costs, nodes, replace(wish, context_tokens=context))
+        except ModelDoesNotFit:
+            return False
+        return True
+
+    low, high = 0, costs.context_max + 1  # `low` fits (or is 0), `high` does not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 
 
 def _taking_part(nodes: Sequence[PlanNode], wish: PlanWish) -> Sequence[PlanNode]:

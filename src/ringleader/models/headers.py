@@ -34,6 +34,17 @@ POSITIONS = re.compile(r"(?:^|\.)(?:wpe|embed_tokens_per_layer)\.")  # embedding
 TAIL = re.compile(r"(?:^|\.)(?:lm_head|embed_out|unembed_out|output|ff_out)(?:\.|$)|norm\w*(?:\.|$)|(?:^|\.)ln_f\.")
 OUTPUT_HEAD = re.compile(r"(?:^|\.)(?:lm_head|embed_out|output|ff_out)(?:\.|$)")
 FLOATS = ("F32", "F16", "BF16")
+# Routed experts, stacked as mlx-lm keeps them or one by one; shared ones are read for every token.
+EXPERTS = re.compile(r"(?:^|\.)(?:experts|switch_mlp|switch_glu)\.")
+EXPERTS_HELD = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts", "num_moe_experts")
+EXPERTS_READ = (
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "experts_per_token",
+    "moe_topk",
+    "top_k_experts",
+    "moe_k",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,7 @@ def read_costs(directory: Path, model: ModelId) -> ModelCosts:
         ),
         hidden_size=config.required(HIDDEN),
         context_max=_context(directory, config),
+        active_bytes=_active(config, sorted_.layers),
     )
 
 
@@ -161,6 +173,18 @@ def _names_inside(names: Mapping[str, TensorEntry]) -> set[str]:
 
 def _bytes(tensors: Mapping[str, TensorEntry]) -> int:
     return sum(entry.bytes for entry in tensors.values())
+
+
+def _active(config: ModelConfig, layers: Mapping[int, Mapping[str, TensorEntry]]) -> tuple[int, ...]:
+    """What a token reads of each layer; () where every layer is read whole, or the config does not tell."""
+    held, read = config.whole_of_layer(EXPERTS_HELD, 0), config.whole_of_layer(EXPERTS_READ, 0)
+    if not held or not read or read >= held:
+        return ()
+    active = []
+    for layer in sorted(layers):
+        routed = _bytes({name: entry for name, entry in layers[layer].items() if EXPERTS.search(name)})
+        active.append(_bytes(layers[layer]) - routed + -(-routed * read // held))
+    return tuple(active)
 
 
 def _digest(config: ModelConfig, headers: Mapping[str, Header]) -> str:
