@@ -124,7 +124,8 @@ class Laws:
         covered = [layer for s in plan.stages for layer in range(s.layers.start, s.layers.stop)]
         demand(covered == list(range(plan.layers)), "a plan does not cover its layers once and in order")
         for node in {stage.node for stage in plan.stages}:
-            planned = sum(s.memory_bytes for r in self.rings.values() for s in r.plan.stages if s.node == node)
+            living = [(r, i) for r in self.rings.values() for i in r.live]
+            planned = sum(r.plan.stages[i].memory_bytes for r, i in living if r.plan.stages[i].node == node)
             demand(planned + NODE_RESERVE_BYTES <= self.capacity[node], f"the plans do not fit {node}")
 
     def _forget_if_gone(self, plan: PlanHash) -> None:

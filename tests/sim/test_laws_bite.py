@@ -8,7 +8,6 @@ from ringleader.cluster import messages as m
 from ringleader.cluster.rollout import Rollout
 from ringleader.cluster.state import ClusterState
 from ringleader.errors import RingLost
-from ringleader.values import NodeId
 from tests.sim.laws import LawBroken
 from tests.sim.world import World
 
@@ -35,8 +34,9 @@ class StartsEveryShardTwice(ClusterState):
 
 
 class ForgetsWhatItPromised(ClusterState):
-    def _promised(self) -> list[tuple[NodeId, int]]:
-        return []
+    def __init__(self, me: m.NodeProfile) -> None:
+        super().__init__(me)
+        self._placement._promised = lambda without=(): []  # type: ignore[method-assign]  # broken on purpose
 
 
 class ForgetsDeadlines(ClusterState):

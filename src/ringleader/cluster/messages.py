@@ -101,11 +101,13 @@ class NodeJoined:
 
 @dataclass(frozen=True, slots=True)
 class NodeReported:
-    """What is free on the node now; of the node itself from its own telemetry. `shards` None: not told."""
+    """What is free on the node now; of the node itself from its own telemetry. `profile` where the rest of it
+    changed too; `shards` None: not told."""
 
     node: NodeId
     memory_free_bytes: int
     shards: tuple[ShardReport, ...] | None = None
+    profile: NodeProfile | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from ringleader.cluster.messages import NodeProfile
 from ringleader.values import NodeId
 
-LOST_NODES_MAX = 16  # remembered for the status page only
+LOST_NODES_MAX = 4  # remembered for the status page only, and
+LOST_SHOWN_S = 300.0  # for so long: whoever looks what happened looks soon
+SUFFIX_CHARS = 4  # of a node's id, to tell two of one name apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,8 @@ class LostNode:
 
 @dataclass(slots=True)
 class _Node:
-    profile: NodeProfile
+    profile: NodeProfile  # with the name that is shown
+    called: str  # the name that it gave itself
     unloaded_bytes: int  # what would be free if this cluster had no shard on the node, as of the last report
 
 
@@ -33,7 +36,7 @@ class NodeTable:
 
     def __init__(self, me: NodeProfile) -> None:
         self.me = me.node
-        self._here: dict[NodeId, _Node] = {me.node: _Node(me, me.memory_free_bytes)}
+        self._here: dict[NodeId, _Node] = {me.node: _Node(me, me.name, me.memory_free_bytes)}
         self._lost: dict[NodeId, LostNode] = {}
 
     def __contains__(self, node: NodeId) -> bool:
@@ -42,17 +45,38 @@ class NodeTable:
     def join(self, profile: NodeProfile, resident_bytes: int) -> None:
         """A node is here, or (the master) describes itself anew. `resident_bytes` as for `report`."""
         self._lost.pop(profile.node, None)
-        self._here[profile.node] = _Node(profile, profile.memory_free_bytes + resident_bytes)
+        shown = self._shown_name(profile)
+        free = profile.memory_free_bytes + resident_bytes
+        self._here[profile.node] = _Node(replace(profile, name=shown), profile.name, free)
 
-    def report(self, node: NodeId, free_bytes: int, resident_bytes: int) -> None:
+    def report(self, node: NodeId, free_bytes: int, resident_bytes: int, profile: NodeProfile | None = None) -> None:
         """`resident_bytes` is what the living shards of the node hold at this moment, as far as is known."""
-        profile = replace(self._here[node].profile, memory_free_bytes=free_bytes)
-        self._here[node] = _Node(profile, free_bytes + resident_bytes)
+        here = self._here[node]
+        known = here.profile if profile is None else replace(profile, name=here.profile.name)
+        profile = replace(known, memory_free_bytes=free_bytes)
+        self._here[node] = _Node(profile, here.called, free_bytes + resident_bytes)
 
     def lose(self, node: NodeId, reason: str, now: float) -> None:
         self._lost[node] = LostNode(self._here.pop(node).profile, reason, now)
         while len(self._lost) > LOST_NODES_MAX:
             del self._lost[next(iter(self._lost))]
+
+    def forget_lost(self, now: float) -> None:
+        """Those that were lost long ago are not shown any more."""
+        self._lost = {node: lost for node, lost in self._lost.items() if now - lost.at < LOST_SHOWN_S}
+
+    def free_bytes(self, node: NodeId) -> int:
+        """What the node last reported as free, whatever was promised of it."""
+        return self._here[node].profile.memory_free_bytes if node in self._here else 0
+
+    def called(self, name: str) -> list[NodeProfile]:
+        """The nodes that call themselves so, as they are shown."""
+        return [here.profile for here in self._here.values() if here.called == name]
+
+    def _shown_name(self, profile: NodeProfile) -> str:
+        """Its own name, unless a node that came before has it already."""
+        taken = {here.profile.name for node, here in self._here.items() if node != profile.node}
+        return f"{profile.name}~{profile.node[-SUFFIX_CHARS:]}" if profile.name in taken else profile.name
 
     def name(self, node: NodeId) -> str:
         """The node's name for people; its id if it never was here."""

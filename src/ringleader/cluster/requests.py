@@ -28,6 +28,7 @@ class Request:
     deadline: float
     arrived: float
     plan: PlanHash | None = None
+    reference: str = ""
 
     @property
     def model(self) -> ModelId:
@@ -49,7 +50,8 @@ class RequestTable:
             return Busy(f"{QUEUE_MAX} requests wait or run, the most that are taken; try again in a few seconds")
         if not now < event.deadline:
             return DeadlinePassed(f"request {event.request} arrived after its deadline; allow it more time")
-        self._live[event.request] = Request(event.request, event.costs, event.wish, event.deadline, now)
+        request = Request(event.request, event.costs, event.wish, event.deadline, now, reference=event.reference)
+        self._live[event.request] = request
         return None
 
     def end(self, request: RequestId) -> Request | None:
@@ -64,6 +66,13 @@ class RequestTable:
 
     def running(self, model: ModelId) -> list[Request]:
         return [r for r in self._live.values() if r.plan is not None and r.model == model]
+
+    def live(self, model: ModelId) -> bool:
+        """Whether any request for the model waits or runs."""
+        return any(request.model == model for request in self._live.values())
+
+    def all(self) -> list[Request]:
+        return list(self._live.values())
 
     def counts(self) -> tuple[int, int]:
         """How many wait and how many run, over all models."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Literal
 
 from ringleader.cluster.messages import (
+    NO_TERM,
     CloseRing,
     Effect,
     LinkRing,
@@ -19,19 +21,22 @@ from ringleader.cluster.messages import (
     ShardBecameReady,
     ShardDied,
     ShardMadeProgress,
+    ShardReport,
     StartShard,
     StopShard,
     Tell,
+    TellKind,
+    Term,
 )
 from ringleader.cluster.plan import Plan, Stage
-from ringleader.values import NodeId
+from ringleader.values import NodeId, PlanHash
 
 RingState = Literal["planned", "loading", "linking", "serving", "broken", "failed"]
 ShardState = Literal["loading", "ready", "stopping", "dead"]
 
 #    from        what happens                                      to
 MOVES: dict[RingState, frozenset[RingState]] = {
-    "planned": frozenset({"loading"}),  # every shard is started
+    "planned": frozenset({"loading", "broken"}),  # every shard is started | adopted with one missing
     "loading": frozenset({"linking", "broken", "failed"}),  # the last is ready | one died or is stuck
     "linking": frozenset({"serving", "broken", "failed"}),  # linked | broke, died, or took too long
     "serving": frozenset({"broken", "failed"}),  # broke or died
@@ -52,7 +57,11 @@ STOP_DEADLINE_S = 15.0  # after which a shard that was told to stop is taken for
 
 @dataclass(slots=True)
 class Shard:
-    """A shard as the master knows it. `moved` is when it was started, stopped, or last made progress."""
+    """A shard as the master knows it. `moved` is when it was started, stopped, or last made progress.
+
+    `attempt` counts its starts; `seen` says that its node has reported this one. `instead_of` is the shard of
+    the plan before whose process it takes over, if that still lives.
+    """
 
     index: int
     stage: Stage
@@ -63,6 +72,9 @@ class Shard:
     address: str = ""
     pid: int = 0
     memory_bytes: int = 0
+    attempt: int = 0
+    seen: bool = False
+    instead_of: tuple[PlanHash, int] | None = None
 
     @property
     def alive(self) -> bool:
@@ -91,11 +103,13 @@ class Ring:
     """Each method hears one thing and returns the orders that follow. `reason` is why it last broke; `at_fault`
     that the model itself is to blame, so that no further try can go better."""
 
-    def __init__(self, plan: Plan, names: Mapping[NodeId, str], now: float) -> None:
+    def __init__(self, plan: Plan, names: Mapping[NodeId, str], now: float, term: Term = NO_TERM) -> None:
         self.plan = plan
+        self.term = term
         self.state: RingState = "planned"
         self.since = now
         self.epoch = 0
+        self._links = 0
         self.failures = 0
         self.retry_at = now
         self.reason = ""
@@ -110,9 +124,42 @@ class Ring:
         for shard in self.shards:
             if not shard.alive:
                 shard.state, shard.started, shard.moved = "loading", now, now
-                shard.progress, shard.address, shard.pid, shard.memory_bytes = 0.0, "", 0, 0
-                orders.append(StartShard(shard.stage.node, self.plan, shard.index))
+                if shard.attempt:  # else it may hold what it takes over
+                    shard.progress, shard.address, shard.pid, shard.memory_bytes = 0.0, "", 0, 0
+                shard.attempt, shard.seen = shard.attempt + 1, False
+                orders.append(self.order_to_start(shard))
         return orders + self._link_if_ready(now)
+
+    def order_to_start(self, shard: Shard) -> StartShard:
+        """The order of its present attempt; the same again where it was lost on its way."""
+        return StartShard(shard.stage.node, self.plan, shard.index, shard.attempt, shard.instead_of)
+
+    def take_over(self, before: Ring) -> None:
+        """Before the start: go on with the processes of the plan before that hold the same layers and caches."""
+        for shard in self.shards:
+            for old in before.shards:
+                if old.state in ("loading", "ready") and old.stage == shard.stage:
+                    shard.instead_of = (before.plan.hash, old.index)
+                    shard.progress, shard.memory_bytes = old.progress, old.memory_bytes
+
+    def adopt(self, reports: Mapping[int, ShardReport], now: float) -> list[Effect]:
+        """Take the shards as their nodes report them: link what is all there, wait for what loads, and start
+        only what is missing."""
+        for index, report in reports.items():
+            shard = self.shards[index]
+            if report.state == "dead":
+                continue
+            shard.state, shard.attempt, shard.seen = report.state, report.attempt, True
+            shard.started, shard.moved, shard.progress = now, now, report.progress
+            shard.address, shard.pid, shard.memory_bytes = report.address, report.pid, report.memory_bytes
+        if all(shard.state in ("loading", "ready") for shard in self.shards):
+            self._enter("loading", now)
+            return self._link_if_ready(now)
+        missing = [self._describe(shard) for shard in self.shards if shard.state not in ("loading", "ready")]
+        self.reason = f"it was taken over without {' and '.join(missing)}"
+        self.retry_at = now
+        self._enter("broken", now)
+        return []
 
     def shard_ready(self, event: ShardBecameReady, now: float) -> list[Effect]:
         shard = self._shard(event.index)
@@ -120,6 +167,7 @@ class Ring:
             return []
         shard.state, shard.moved, shard.progress = "ready", now, 1.0
         shard.address, shard.pid, shard.memory_bytes = event.address, event.pid, event.memory_bytes
+        shard.seen = True
         return self._link_if_ready(now) if self.state == "loading" else []
 
     def shard_progress(self, event: ShardMadeProgress, now: float) -> None:
@@ -144,7 +192,7 @@ class Ring:
         if self.state != "linking" or event.epoch != self.epoch:
             return []
         self._enter("serving", now)
-        return [self._tell(f"serves ({self.describe_stages()}), epoch {self.epoch}")]
+        return [self._tell("ring_serves", f"serves ({self.describe_stages()}), epoch {self.epoch}")]
 
     def broke(self, event: RingBroke, now: float) -> list[Effect]:
         if self.state not in ("linking", "serving") or event.epoch != self.epoch:
@@ -178,6 +226,16 @@ class Ring:
                 orders.append(self._stop(shard, now))
         return orders
 
+    def close(self, now: float, *, lost: NodeId | None = None) -> list[Effect]:
+        """Hang up, for its plan is dropped, perhaps with a `lost` node; the shards stay for the next plan."""
+        orders: list[Effect] = [CloseRing(self.plan.hash)] if self.state in ("linking", "serving") else []
+        if self.state in ("loading", "linking", "serving"):
+            self._enter("broken", now)
+        for shard in self.shards:
+            if shard.stage.node == lost:
+                _bury(shard)
+        return orders
+
     def describe_stages(self) -> str:
         """`mac-studio 0-74, mac-mini 75-93`."""
         return ", ".join(f"{self.name(s.stage.node)} {s.stage.layers}" for s in self.shards)
@@ -190,8 +248,10 @@ class Ring:
         if any(shard.state != "ready" for shard in self.shards):
             return []
         self._enter("linking", now)
-        self.epoch += 1
-        return [LinkRing(self.plan.hash, self.epoch, tuple(shard.address for shard in self.shards))]
+        self._links += 1
+        self.epoch = first_epoch(self.term) + self._links
+        addresses = tuple(shard.address for shard in self.shards)
+        return [LinkRing(self.plan.hash, self.epoch, addresses, self.term, self.plan)]
 
     def _stop_stuck(self, now: float) -> list[Effect]:
         found = [(shard, why) for shard in self.shards if (why := shard.stuck(now)) is not None]
@@ -210,12 +270,12 @@ class Ring:
             orders = self.stop(now)
             self._enter("failed", now)
             tries = "" if self.at_fault else f" after {self.failures} failures in a row; the last"
-            return [*orders, self._tell(f"given up{tries}: {reason}")]
+            return [*orders, self._tell("ring_given_up", f"given up{tries}: {reason}")]
         orders = [CloseRing(self.plan.hash)] if self.state in ("linking", "serving") else []
         wait_s = backoff_s(self.failures)
         self.retry_at = now + wait_s
         self._enter("broken", now)
-        return [*orders, self._tell(f"broke: {reason}; next try in {wait_s:.1f} s")]
+        return [*orders, self._tell("ring_broke", f"broke: {reason}; next try in {wait_s:.1f} s")]
 
     def _stop(self, shard: Shard, now: float) -> StopShard:
         shard.state, shard.moved = "stopping", now
@@ -231,8 +291,16 @@ class Ring:
     def _describe(self, shard: Shard) -> str:
         return f"the shard with layers {shard.stage.layers} on {self.name(shard.stage.node)}"
 
-    def _tell(self, text: str) -> Tell:
-        return Tell(f"ring {self.plan.model} {text}", self.plan.model)
+    def _tell(self, kind: TellKind, text: str) -> Tell:
+        return Tell(f"ring {self.plan.model} {text}", self.plan.model, kind)
+
+
+def first_epoch(term: Term) -> int:
+    """Epochs of one ring count from here: no two masters ever use the same."""
+    if term == NO_TERM:
+        return 0
+    digest = int.from_bytes(blake2b(term.node.encode(), digest_size=2).digest(), "big")
+    return term.number << 32 | digest << 16
 
 
 def backoff_s(failures: int) -> float:

@@ -7,18 +7,18 @@ What a model's own files spoilt is not tried again by itself: only a request, a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ringleader.cluster.messages import PlanWish, RingWanted
+from ringleader.cluster.messages import Assignment, RingWanted
 from ringleader.cluster.requests import Request
 from ringleader.cluster.rings import Ring, backoff_s
 from ringleader.errors import ModelFault, RingleaderError, RingLost
-from ringleader.values import ModelCosts, ModelId, NodeId
+from ringleader.values import ModelId, NodeId
 
 COOL_DOWN_S = 30.0  # after a ring was given up: requests are told at once instead of waiting for the next failure
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Rollout:
     """`reason` is why there is no ring, and what happens next; "" while there is one or never was."""
 
@@ -30,6 +30,11 @@ class Rollout:
     retry_at: float = 0.0
     resting_until: float | None = None
     at_fault: bool = False  # the last ring was given up because of the model itself
+    assignment: Assignment | None = None  # of the ring
+    before: Ring | None = None  # dropped, its shards kept for the next plan
+    keep_until: float = 0.0
+    used_at: float = 0.0  # when a request for the model was last alive
+    look_at: float | None = None  # when to see whether another plan would be better
 
     @property
     def state(self) -> str:
@@ -55,12 +60,12 @@ class Rollout:
         if self.resting_until is not None and now >= self.resting_until:
             self.resting_until = None
 
-    def wishes(self, request: Request | None) -> Iterator[tuple[ModelCosts, PlanWish]]:
+    def wishes(self, request: Request | None) -> Iterator[RingWanted]:
         """What to plan, best first: the standing wish (the operator's), then the request's own."""
         if self.standing is not None:
-            yield (request or self.standing).costs, self.standing.wish
+            yield replace(self.standing, costs=(request or self.standing).costs)
         if request is not None:
-            yield request.costs, request.wish
+            yield RingWanted(request.costs, request.wish, request.reference)
 
     def due(self, now: float) -> bool:
         """Whether the standing wish is to be tried now."""

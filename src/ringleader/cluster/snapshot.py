@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
+from ringleader.cluster.messages import Beat, NodeProfile, ShardReport, TellKind, Term
 from ringleader.cluster.nodes import NodeTable
 from ringleader.cluster.requests import QUEUE_MAX, RequestTable
 from ringleader.cluster.rings import Ring, ShardState
@@ -23,7 +25,7 @@ class NodeRow:
     chip: str
     memory_total_bytes: int
     memory_free_bytes: int
-    state: Literal["master", "ok", "lost"]
+    state: Literal["master", "ok", "lost"]  # "ok" also of a node that follows nobody, or another
     detail: str = ""
 
 
@@ -80,17 +82,22 @@ class TellRow:
     at: float
     text: str
     model: ModelId | None
+    kind: TellKind = "note"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """Oldest `tells` first."""
+    """Oldest `tells` first. `term` is what the node follows, its own when it leads, None without a master.
+
+    A node that does not lead shows what beats tell it: no queue, no wishes, and of a ring only its shards.
+    """
 
     me: NodeId
     nodes: tuple[NodeRow, ...]
     rings: tuple[RingRow, ...]
     queue: QueueRow
     tells: tuple[TellRow, ...]
+    term: Term | None = None
 
 
 def take_snapshot(
@@ -107,10 +114,59 @@ def take_snapshot(
     )
 
 
+def take_member_snapshot(
+    me: NodeProfile, term: Term | None, heard: list[Beat], own: tuple[ShardReport, ...], tells: Iterable[TellRow]
+) -> ClusterSnapshot:
+    """The same of a node that does not lead."""
+    reports: dict[NodeId, tuple[ShardReport, ...]] = {me.node: own}
+    reports.update({beat.profile.node: beat.shards for beat in heard})
+    profiles = [me, *(beat.profile for beat in heard)]
+    rings: dict[PlanHash, list[ShardReport]] = {}
+    for report in chain.from_iterable(reports.values()):
+        if report.state != "dead":
+            rings.setdefault(report.assignment.plan.hash, []).append(report)
+    names = {profile.node: profile.name for profile in profiles}
+    return ClusterSnapshot(
+        me.node,
+        tuple(_profile_row(p, "master" if term is not None and p.node == term.node else "ok") for p in profiles),
+        tuple(_reported_row(sorted(shards, key=lambda r: r.index), names) for shards in rings.values()),
+        QueueRow(0, 0, QUEUE_MAX),
+        tuple(tells),
+        term,
+    )
+
+
+def _profile_row(p: NodeProfile, state: Literal["master", "ok"]) -> NodeRow:
+    return NodeRow(p.node, p.name, p.host, p.chip, p.memory_total_bytes, p.memory_free_bytes, state)
+
+
+def _reported_row(shards: list[ShardReport], names: dict[NodeId, str]) -> RingRow:
+    plan = shards[0].assignment.plan
+    ready = len(shards) == len(plan.stages) and all(shard.state == "ready" for shard in shards)
+    rows = tuple(
+        ShardRow(
+            s.index,
+            (stage := plan.stages[s.index]).node,
+            names.get(stage.node, str(stage.node)),
+            stage.layers,
+            s.state,
+            s.progress,
+            s.pid,
+            s.address,
+            s.memory_bytes,
+            stage.memory_bytes,
+        )
+        for s in shards
+        if s.index < len(plan.stages)
+    )
+    state = "serving" if ready else "loading"
+    return RingRow(plan.model, state, plan.hash, plan.why, plan.layers, plan.context_tokens, 0, 0, rows, 0, 0, "")
+
+
 def _node_rows(nodes: NodeTable) -> Iterable[NodeRow]:
     for p in nodes.profiles():
         state: Literal["master", "ok"] = "master" if p.node == nodes.me else "ok"
-        yield NodeRow(p.node, p.name, p.host, p.chip, p.memory_total_bytes, p.memory_free_bytes, state)
+        yield _profile_row(p, state)
     for lost in nodes.lost():
         p = lost.profile
         yield NodeRow(p.node, p.name, p.host, p.chip, p.memory_total_bytes, 0, "lost", lost.reason)

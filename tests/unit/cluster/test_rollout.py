@@ -15,10 +15,10 @@ REQUEST = Request(RequestId("r"), model(), WISH, 100.0, 0.0)
 
 def test_the_standing_wish_is_tried_before_the_request_s_own() -> None:
     rollout = Rollout(ModelId("tiny"))
-    assert [wish for _, wish in rollout.wishes(REQUEST)] == [WISH]
+    assert [each.wish for each in rollout.wishes(REQUEST)] == [WISH]
     rollout.want(STANDING, 0.0)
-    assert [wish for _, wish in rollout.wishes(REQUEST)] == [STANDING.wish, WISH]
-    assert [wish for _, wish in rollout.wishes(None)] == [STANDING.wish]
+    assert [each.wish for each in rollout.wishes(REQUEST)] == [STANDING.wish, WISH]
+    assert [each.wish for each in rollout.wishes(None)] == [STANDING.wish]
 
 
 def test_a_refused_standing_wish_is_tried_again_later_and_later() -> None:
