@@ -47,7 +47,7 @@ ONLY_IN = {
     "cryptography": {"trust"},
     "zeroconf": {"net"},
     "aiohttp.web": {"api"},
-    "pydantic": {"api", "agent", "config", "models"},
+    "pydantic": {"api", "agent", "config", "models", "node"},
     "transformers": {"tokenizer"},
     "typer": {"cli"},
     "rich": {"cli"},

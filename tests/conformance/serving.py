@@ -23,6 +23,7 @@ from ringleader.values import Answer, ChatRequest, Json, ModelId, RequestId, Slo
 from tests.conformance.adversary import tail
 from tests.conformance.tastes import Logits, noise
 from tests.unit.cluster.builders import model
+from tests.unit.node.alone import ingress
 
 MODEL = ModelId("tiny")
 Mind = Callable[[SlotSpec], Logits]  # what the model is like that gets this request
@@ -42,6 +43,7 @@ class MadeUpNode:
     def __post_init__(self) -> None:
         self._entry = Entry(MODEL, "tiny", Path("tiny"), model(), self.voice)
         self.desk = Desk(self, self._tell, PlanWish(context_tokens=300))  # type: ignore[arg-type]  # a shelf of one
+        self.ingress = ingress(self.desk)
 
     async def entry(self, name: ModelId) -> Entry:
         return self._entry
@@ -50,7 +52,7 @@ class MadeUpNode:
         return self._entry
 
     async def answer(self, request: ChatRequest) -> Answer:
-        return await self.desk.answer(request)
+        return await self.ingress.answer(request)
 
     def token_bytes(self, name: ModelId, token: int) -> bytes:
         return self.desk.token_bytes(name, token)

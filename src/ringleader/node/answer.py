@@ -16,30 +16,13 @@ from dataclasses import dataclass, field, replace
 
 from ringleader.cluster.messages import Event, PlanWish, RequestArrived, RequestCancelled, RequestEnded
 from ringleader.errors import BadRequest, NodeUnreachable, OurFault, RingleaderError, RingLost
-from ringleader.language.enforcement import Check, violation
 from ringleader.language.outgrowth import CODE
-from ringleader.language.prompt import Prompt, Voice, compose, parser
-from ringleader.language.schema import sentence
-from ringleader.language.stream import StreamParser
+from ringleader.language.prompt import Prompt, Voice, compose
 from ringleader.net.ring import RingClient, Tokens
+from ringleader.node.reading import Part, Reading, SoFar
 from ringleader.node.shelf import Entry, Shelf
 from ringleader.node.telemetry import RingMeter
-from ringleader.values import (
-    Answer,
-    ArgumentsDelta,
-    CallEnded,
-    CallStarted,
-    ChatRequest,
-    Delta,
-    Finished,
-    FinishReason,
-    ModelId,
-    ReasoningDelta,
-    RequestId,
-    SlotSpec,
-    TextDelta,
-    Usage,
-)
+from ringleader.values import ChatRequest, ModelId, RequestId, SlotSpec
 
 THINK_RESERVE_MAX = 256  # tokens kept for what is demanded after reasoning: a call with some text in it
 PLACES_MAX = 4  # in a message
@@ -56,6 +39,7 @@ class Job:
     request: RequestId
     entry: Entry
     prompt: Prompt
+    ids: tuple[int, ...]  # the prompt's, and those of the answer that came before
     spec: SlotSpec
     started: asyncio.Future[None]
     news: asyncio.Queue[Tokens | RingleaderError] = field(default_factory=asyncio.Queue)
@@ -67,8 +51,17 @@ class Job:
         self.news.put_nowait(error)
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An accepted request: its answer's parts, which must be closed. `warnings` are known before the first part."""
+
+    model: ModelId
+    parts: Parts
+    warnings: tuple[str, ...]
+
+
 class Desk:
-    """Takes requests in (the API's Answerer) and connects them with what the cluster decides about them."""
+    """Takes requests in and connects them with what the cluster decides about them."""
 
     def __init__(
         self, shelf: Shelf, tell: Callable[[Event], None], wish: PlanWish, nodes_missing: Callable[[], int] = lambda: 0
@@ -83,21 +76,26 @@ class Desk:
         self.meters: dict[ModelId, RingMeter] = {}
         self.followers = True
 
-    async def answer(self, request: ChatRequest) -> Answer:
+    async def open(self, request: ChatRequest, so_far: SoFar | None = None) -> Opened:
         """Accept `request`: everything that can be wrong with it is raised here, before a shard is touched.
 
-        Raises CallerFault, ModelFault, and PeerFault when no ring can be had for it.
+        With `so_far` the answer goes on where another ring left it. Raises CallerFault, ModelFault, and PeerFault
+        when no ring can be had for it.
         """
+        so_far = so_far or SoFar(datetime.date.today())
         entry = await self._shelf.entry(request.model)
         _check_bias(request, entry.voice.tokenizer.vocab_size)
-        today = datetime.date.today()
-        prompt = await asyncio.to_thread(compose, entry.voice, replace(request, max_tokens=None), today)
+        prompt = await asyncio.to_thread(compose, entry.voice, replace(request, max_tokens=None), so_far.today)
         if missing := self._nodes_missing():
             raise NodeUnreachable(
                 f"this node still waits for {missing} more to join (--nodes) before it loads {request.model}; "
                 "send the request again when they are here"
             )
-        job = self._job(request, entry, prompt)
+        reading = Reading(entry.voice, prompt, request, so_far)
+        first = await reading.open()
+        if reading.over is not None:  # all was said, but not all was heard
+            return Opened(request.model, Parts(self._parts(first, reading, None), lambda: None), prompt.warnings)
+        job = self._job(request, entry, prompt, so_far.ids())
         self._jobs[job.request] = job
         deadline = time.monotonic() + REQUEST_DEADLINE_S
         self._tell(RequestArrived(job.request, entry.costs, self._wish, deadline))
@@ -106,41 +104,33 @@ class Desk:
         except BaseException:  # the client may leave while the ring still loads
             self._drop(job)
             raise
-        deltas = Deltas(self._deltas(request, job), lambda: self._drop(job))
-        return Answer(request.model, deltas, prompt.warnings)
+        return Opened(request.model, Parts(self._parts(first, reading, job), lambda: self._drop(job)), prompt.warnings)
 
-    def _job(self, request: ChatRequest, entry: Entry, prompt: Prompt) -> Job:
-        spec = specified(entry.voice, request, prompt, followers=self.followers)
+    def _job(self, request: ChatRequest, entry: Entry, prompt: Prompt, came: tuple[int, ...]) -> Job:
+        spec = specified(entry.voice, request, prompt, followers=self.followers, resumed=len(came))
         name = RequestId(f"{self._run}-{next(self._numbers)}")
-        return Job(name, entry, prompt, spec, asyncio.get_running_loop().create_future())
+        return Job(name, entry, prompt, (*prompt.ids, *came), spec, asyncio.get_running_loop().create_future())
 
-    async def _deltas(self, request: ChatRequest, job: Job) -> AsyncIterator[Delta]:
-        reader = parser(job.entry.voice, job.prompt, request)
-        meter = self.meters.setdefault(request.model, RingMeter())
-        usage = Usage(prompt_tokens=len(job.prompt.ids), opening_tokens=len(job.prompt.opening))
-        whole = _Whole(job.prompt)
-        for delta in reader.open(job.prompt.opening):
-            await whole.add(delta)
-            yield delta
-        finish: FinishReason | None = None
-        while finish is None:
-            news = await job.news.get()
-            if isinstance(news, RingleaderError):
-                raise news
-            for delta in reader.feed(news.tokens, news.logprobs):
-                usage = _reasoned(usage, delta)
-                await whole.add(delta)
-                yield delta
-            meter.count(len(news.tokens), news.passes - usage.passes)
-            usage = _counted(usage, news)
-            finish = _finish(news, reader)
-        for delta in reader.finish(finish):
-            await whole.add(delta)
-            yield delta
-        meter.requests += 1
-        reason = reader.finish_reason(finish)
-        warnings = await whole.warnings() if reason == "stop" and not reader.stopped else ()
-        yield Finished(reason, usage, warnings)
+    async def _parts(self, first: Part | None, reading: Reading, job: Job | None) -> AsyncIterator[Part]:
+        if first is not None:
+            yield first
+        if job is not None:
+            meter = self.meters.setdefault(job.entry.model, RingMeter())
+            while reading.over is None:
+                news = await job.news.get()
+                if isinstance(news, RingleaderError):
+                    raise news
+                passes = reading.usage.passes
+                part, fault = await reading.read(news)
+                meter.count(len(news.tokens), reading.usage.passes - passes)
+                yield part
+                if fault is not None:
+                    raise fault
+            meter.requests += 1
+        part, fault = await reading.close()
+        yield part
+        if fault is not None:
+            raise fault
 
     def _drop(self, job: Job) -> None:
         """Nobody reads this request any more; if it still runs, it is cancelled everywhere."""
@@ -152,7 +142,7 @@ class Desk:
     def dispatch(self, request: RequestId, ring: RingClient) -> None:
         """Hand the request to the ring. Raises RingLost when its head is gone."""
         if (job := self._jobs.get(request)) is not None:
-            ring.submit(request, job.prompt.ids, job.spec)
+            ring.submit(request, job.ids, job.spec)
             if not job.started.done():
                 job.started.set_result(None)
 
@@ -197,8 +187,13 @@ def _fault(job: Job, error: str) -> RingleaderError:
     )
 
 
-def specified(voice: Voice, request: ChatRequest, prompt: Prompt, *, followers: bool = True) -> SlotSpec:
-    """What the ring is told of a request, which may not outgrow the model's context."""
+def specified(
+    voice: Voice, request: ChatRequest, prompt: Prompt, *, followers: bool = True, resumed: int = 0
+) -> SlotSpec:
+    """What the ring is told of a request, which may not outgrow the model's context.
+
+    `resumed` tokens of the answer came before.
+    """
     room = voice.context_max - len(prompt.ids)
     max_tokens = min(request.max_tokens or room, room)
     return SlotSpec(
@@ -212,20 +207,21 @@ def specified(voice: Voice, request: ChatRequest, prompt: Prompt, *, followers: 
         demanded=prompt.demanded,
         think_close=voice.think_close,
         think_reserve=min(THINK_RESERVE_MAX, max_tokens // 2),
+        resumed_tokens=resumed,
     )
 
 
-class Deltas:
-    """The deltas with a close that works even when nobody ever asked for the first one."""
+class Parts:
+    """The parts with a close that works even when nobody ever asked for the first one."""
 
-    def __init__(self, inner: AsyncIterator[Delta], on_close: Callable[[], None]) -> None:
+    def __init__(self, inner: AsyncIterator[Part], on_close: Callable[[], None]) -> None:
         self._inner = inner
         self._on_close = on_close
 
-    def __aiter__(self) -> AsyncIterator[Delta]:
+    def __aiter__(self) -> AsyncIterator[Part]:
         return self
 
-    async def __anext__(self) -> Delta:
+    async def __anext__(self) -> Part:
         return await anext(self._inner)
 
     async def aclose(self) -> None:
@@ -245,69 +241,3 @@ def _check_bias(request: ChatRequest, vocabulary: int) -> None:
                 f"Invalid key in 'logit_bias': {token}. The token ids of {request.model} are 0 to {vocabulary - 1}.",
                 param="logit_bias",
             )
-
-
-class _Whole:
-    """Keeps what must be checked when it is whole: each call of some tools, and a text of some forms.
-
-    A call that fails ends the answer with an error, since a client would run it. A text that fails is told of.
-    """
-
-    def __init__(self, prompt: Prompt) -> None:
-        self._checks = prompt.checks
-        self._text = prompt.content.check if prompt.content is not None else None
-        self._pieces: list[str] = []
-        self._calls: dict[int, tuple[Check, list[str]]] = {}
-
-    async def add(self, delta: Delta) -> None:
-        """Take an answer's next delta. Raises BadRequest when it ends a call that breaks its schema."""
-        match delta:
-            case TextDelta(text=text) if self._text is not None:
-                self._pieces.append(text)
-            case CallStarted(index=index, name=name) if name in self._checks:
-                self._calls[index] = (self._checks[name], [])
-            case ArgumentsDelta(index=index, text=text) if index in self._calls:
-                self._calls[index][1].append(text)
-            case CallEnded(index=index) if index in self._calls:
-                check, pieces = self._calls.pop(index)
-                found = await asyncio.to_thread(violation, check, "".join(pieces))
-                if found is not None:
-                    raise _broken_call(check, found)
-
-    async def warnings(self) -> tuple[str, ...]:
-        """What the client should be warned of in the text, which is whole."""
-        found = await asyncio.to_thread(violation, self._text, "".join(self._pieces))
-        return () if found is None else (found,)
-
-
-def _broken_call(check: Check, found: str) -> BadRequest:
-    return BadRequest(
-        f"{sentence(found[0].upper() + found[1:])} A part of that schema cannot be enforced while the model writes, "
-        "only checked (the Warning header names it). Send the request again, with another seed if you set one, or "
-        "take that part out of the schema.",
-        param=check.param,
-        code="invalid_tool_call",
-    )
-
-
-def _finish(news: Tokens, reader: StreamParser) -> FinishReason | None:
-    if reader.stopped:
-        return "stop"
-    if news.finish == "stop" or news.finish == "length":
-        return news.finish
-    return None
-
-
-def _counted(usage: Usage, news: Tokens) -> Usage:
-    return replace(
-        usage,
-        completion_tokens=usage.completion_tokens + len(news.tokens),
-        forced_tokens=usage.forced_tokens + max(0, len(news.tokens) - 1),
-        passes=news.passes,
-    )
-
-
-def _reasoned(usage: Usage, delta: Delta) -> Usage:
-    if not isinstance(delta, ReasoningDelta):
-        return usage
-    return replace(usage, reasoning_tokens=usage.reasoning_tokens + len(delta.tokens))

@@ -24,6 +24,7 @@ from ringleader.net.control import ControlServer
 from ringleader.node import telemetry
 from ringleader.node.answer import Desk
 from ringleader.node.follower import FollowerNode
+from ringleader.node.ingress import Ingress, Source
 from ringleader.node.perform import Performer
 from ringleader.node.shelf import Shelf
 from ringleader.node.supervisor import Supervisor
@@ -117,11 +118,15 @@ class MasterNode:
             await self._performer.close()
             await self._control.close()
 
+    async def source(self) -> tuple[NodeId, Source]:
+        """Where requests are answered: here."""
+        return self._profile.node, self._desk
+
     async def _serve_api(self) -> ApiServer:
         o = self._options
         loopback = check_exposure(o.api_host, o.api_key)
         app = make_app(
-            self._desk,
+            Ingress(self),
             self._shelf,
             self._view,
             api_key=o.api_key,

@@ -28,6 +28,7 @@ from ringleader.values import (
     TextDelta,
     Tool,
 )
+from tests.unit.node.alone import answer_once
 
 WISH = PlanWish(context_tokens=300)
 WEATHER = Tool("get_weather", "", {"type": "object", "properties": {"city": {"enum": ["Oslo"]}}, "required": ["city"]})
@@ -82,7 +83,7 @@ class Scene:
 
     async def accepted(self, request: ChatRequest) -> RequestId:
         """Let the desk take `request` in, in a task of its own; returns when the cluster has heard of it."""
-        self.answering = asyncio.create_task(self.desk.answer(request))
+        self.answering = asyncio.create_task(answer_once(self.desk, request))
         arrived = asyncio.create_task(self.arrived.wait())
         await asyncio.wait({self.answering, arrived}, timeout=5, return_when=asyncio.FIRST_COMPLETED)
         arrived.cancel()
@@ -130,7 +131,7 @@ async def test_a_bad_request_is_refused_before_the_cluster_hears_of_it(
     scene: Scene, fields: dict[str, Any], error: type[BadRequest], param: str
 ) -> None:
     with pytest.raises(error) as caught:
-        await scene.desk.answer(asked(**fields))
+        await answer_once(scene.desk, asked(**fields))
     assert caught.value.param == param
     assert scene.told == []
 
@@ -140,15 +141,15 @@ async def test_the_last_token_of_the_vocabulary_may_be_biased_and_the_next_may_n
     await scene.accepted(asked(sampling=Sampling(seed=1, logit_bias=((width - 1, 1.0),))))
     scene.answering.cancel()
     with pytest.raises(BadRequest, match=f"0 to {width - 1}"):
-        await scene.desk.answer(asked(sampling=Sampling(seed=1, logit_bias=((width, 1.0),))))
+        await answer_once(scene.desk, asked(sampling=Sampling(seed=1, logit_bias=((width, 1.0),))))
 
 
 async def test_while_nodes_are_waited_for_nothing_is_placed_but_mistakes_are_told(scene: Scene) -> None:
     scene.missing = 2
     with pytest.raises(NodeUnreachable, match="waits for 2 more"):
-        await scene.desk.answer(asked())
+        await answer_once(scene.desk, asked())
     with pytest.raises(BadRequest):
-        await scene.desk.answer(asked(tool_choice="required"))
+        await answer_once(scene.desk, asked(tool_choice="required"))
     assert scene.told == []
 
 

@@ -1,0 +1,131 @@
+"""Any node's API: takes a request in, has the master answer it, and sees it through whatever is lost meanwhile.
+
+    master is this node -> its own desk        another node -> by relay
+    the ring or the master is lost -> the same request again, with what came of its answer already
+
+What the client has is kept here and nowhere else, so nothing is told it twice and nothing is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Protocol
+
+from ringleader.errors import RingleaderError
+from ringleader.node.answer import Opened
+from ringleader.node.reading import SoFar
+from ringleader.values import Answer, ChatRequest, Delta, ModelId, NodeId
+
+# Losses in a row without a word of the answer between: what is lost four times is lost for a reason that lasts.
+LOSSES_MAX = 4
+PAUSE_FIRST_S = 0.2  # then twice as long each time: a ring that was linked anew serves after about a second
+
+log = logging.getLogger("ringleader.node")
+
+
+class Source(Protocol):
+    """Where a request can be answered: `node.answer.Desk`, or the relay to another node's."""
+
+    async def open(self, request: ChatRequest, so_far: SoFar) -> Opened:
+        """As `Desk.open`."""
+        ...
+
+    def token_bytes(self, model: ModelId, token: int) -> bytes:
+        """As `api.contracts.Answerer.token_bytes`."""
+        ...
+
+
+class Leader(Protocol):
+    """Who is master."""
+
+    async def source(self) -> tuple[NodeId, Source]:
+        """The master and how to reach its desk; waits while one is being elected. Raises MasterMoved if none is."""
+        ...
+
+
+class Ingress:
+    """The API's Answerer."""
+
+    def __init__(self, leader: Leader) -> None:
+        self._leader = leader
+        self._source: Source | None = None  # the last one: it knows the tokens of the answers that are being read
+
+    async def answer(self, request: ChatRequest) -> Answer:
+        """Accept `request`, here or on the master. Raises as `Desk.open` does."""
+        so_far = SoFar(datetime.date.today())
+        opened = await _Losses().until_opened(self, request, so_far)
+        return Answer(request.model, ClosableDeltas(self._deltas(request, so_far, opened), opened), opened.warnings)
+
+    async def open(self, request: ChatRequest, so_far: SoFar) -> Opened:
+        """One try."""
+        _, self._source = await self._leader.source()
+        return await self._source.open(request, so_far)
+
+    async def _deltas(self, request: ChatRequest, so_far: SoFar, opened: Opened) -> AsyncGenerator[Delta, None]:
+        losses = _Losses()
+        while True:
+            try:
+                async for part in opened.parts:
+                    so_far.add(part)
+                    if part.word is not None and part.word.tokens:
+                        losses.count = 0
+                    for delta in part.deltas:
+                        yield delta
+                return
+            except RingleaderError as error:
+                await losses.bear(error, request)
+            finally:
+                await opened.parts.aclose()
+            opened = await losses.until_opened(self, request, so_far)
+
+    def token_bytes(self, model: ModelId, token: int) -> bytes:
+        """The bytes of one token, for logprobs."""
+        assert self._source is not None, "logprobs are read of an answer, which has a source"
+        return self._source.token_bytes(model, token)
+
+
+class _Losses:
+    """Counts what one request has lost in a row, and waits a little longer after each."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def until_opened(self, ingress: Ingress, request: ChatRequest, so_far: SoFar) -> Opened:
+        while True:
+            try:
+                return await ingress.open(request, so_far)
+            except RingleaderError as error:
+                await self.bear(error, request)
+
+    async def bear(self, error: RingleaderError, request: ChatRequest) -> None:
+        """Wait before the next try. Raises `error` when there is to be none."""
+        self.count += 1
+        if not error.resumable or self.count > LOSSES_MAX:
+            raise error
+        pause_s = PAUSE_FIRST_S * 2 ** (self.count - 1)
+        log.info("an answer of %s is lost (%s): goes on in %.1f s", request.model, error, pause_s)
+        await asyncio.sleep(pause_s)
+
+
+class ClosableDeltas:
+    """The deltas with a close that reaches the request, wherever it is, even when no delta was ever asked for."""
+
+    def __init__(self, inner: AsyncGenerator[Delta, None], first: Opened) -> None:
+        self._inner = inner
+        self._first = first
+
+    def __aiter__(self) -> AsyncIterator[Delta]:
+        return self
+
+    async def __anext__(self) -> Delta:
+        return await anext(self._inner)
+
+    async def aclose(self) -> None:
+        """Stop reading; cancels the request unless it has ended."""
+        with contextlib.suppress(RuntimeError):  # it is being iterated by a task that is being cancelled
+            await self._inner.aclose()
+        await self._first.parts.aclose()  # which the generator did not do if it never began

@@ -1,0 +1,177 @@
+"""Reads what the ring says of one answer: tokens to deltas, what was used, and whether what is whole is valid.
+
+An answer may be read by several nodes in turn: whoever goes on with it is told what the ring had said before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from dataclasses import dataclass, field, replace
+
+from ringleader.errors import BadRequest, RingleaderError
+from ringleader.language.enforcement import Check, violation
+from ringleader.language.prompt import Prompt, Voice, parser
+from ringleader.language.schema import sentence
+from ringleader.language.stream import StreamParser
+from ringleader.net.ring import Tokens
+from ringleader.values import (
+    ArgumentsDelta,
+    CallEnded,
+    CallStarted,
+    ChatRequest,
+    Delta,
+    Finished,
+    FinishReason,
+    ReasoningDelta,
+    TextDelta,
+    Usage,
+)
+
+
+@dataclass(slots=True)
+class SoFar:
+    """What a client has of an answer: on what day its prompt was written, and what the ring said, in order.
+
+    `opened`: it also has what the opening alone gives. Grows with each part that is delivered.
+    """
+
+    today: datetime.date
+    opened: bool = False
+    words: list[Tokens] = field(default_factory=list)
+
+    def ids(self) -> tuple[int, ...]:
+        """All tokens of the answer until now."""
+        return tuple(token for word in self.words for token in word.tokens)
+
+    def add(self, part: Part) -> None:
+        """`part` is delivered."""
+        self.opened = True
+        if part.word is not None:
+            self.words.append(part.word)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Deltas, and the word of the ring that they came of: None for those of the opening and of the end."""
+
+    word: Tokens | None
+    deltas: tuple[Delta, ...]
+
+
+class Reading:
+    """One answer. `over` is how it ended, once its last word was read."""
+
+    def __init__(self, voice: Voice, prompt: Prompt, request: ChatRequest, so_far: SoFar) -> None:
+        self.over: FinishReason | None = None
+        self.usage = Usage(prompt_tokens=len(prompt.ids), opening_tokens=len(prompt.opening))
+        self._parser = parser(voice, prompt, request)
+        self._opening = prompt.opening
+        self._whole = _Whole(prompt)
+        self._passes_before = 0
+        self._so_far = so_far
+
+    async def open(self) -> Part | None:
+        """Read the opening and what is known already; gives what the client does not have of it, if anything."""
+        deltas = self._parser.open(self._opening)
+        for delta in deltas:
+            await self._whole.add(delta)
+        had, words = self._so_far.opened, list(self._so_far.words)
+        for word in words:
+            await self._read(word)
+        self._passes_before = self.usage.passes
+        return Part(None, tuple(deltas)) if deltas and not had else None
+
+    async def read(self, word: Tokens) -> tuple[Part, RingleaderError | None]:
+        """Read the ring's next word. An error ends the answer after the part's deltas."""
+        return await self._read(replace(word, passes=word.passes + self._passes_before))
+
+    async def _read(self, word: Tokens) -> tuple[Part, RingleaderError | None]:
+        deltas: list[Delta] = []
+        for delta in self._parser.feed(word.tokens, word.logprobs):
+            self.usage = _reasoned(self.usage, delta)
+            if (fault := await self._whole.add(delta)) is not None:
+                return Part(word, tuple(deltas)), fault
+            deltas.append(delta)
+        self.usage = _counted(self.usage, word)
+        self.over = _finish(word, self._parser)
+        return Part(word, tuple(deltas)), None
+
+    async def close(self) -> tuple[Part, RingleaderError | None]:
+        """The last part, when the answer is `over`: what was held back, and `Finished`."""
+        assert self.over is not None
+        deltas: list[Delta] = []
+        for delta in self._parser.finish(self.over):
+            if (fault := await self._whole.add(delta)) is not None:
+                return Part(None, tuple(deltas)), fault
+            deltas.append(delta)
+        reason = self._parser.finish_reason(self.over)
+        ended = reason == "stop" and not self._parser.stopped
+        warnings = await self._whole.warnings() if ended else ()
+        return Part(None, (*deltas, Finished(reason, self.usage, warnings))), None
+
+
+class _Whole:
+    """Keeps what must be checked when it is whole: each call of some tools, and a text of some forms.
+
+    A call that fails ends the answer with an error, since a client would run it. A text that fails is told of.
+    """
+
+    def __init__(self, prompt: Prompt) -> None:
+        self._checks = prompt.checks
+        self._text = prompt.content.check if prompt.content is not None else None
+        self._pieces: list[str] = []
+        self._calls: dict[int, tuple[Check, list[str]]] = {}
+
+    async def add(self, delta: Delta) -> BadRequest | None:
+        """Take an answer's next delta. Gives what is wrong with the call that it ends, if it breaks its schema."""
+        match delta:
+            case TextDelta(text=text) if self._text is not None:
+                self._pieces.append(text)
+            case CallStarted(index=index, name=name) if name in self._checks:
+                self._calls[index] = (self._checks[name], [])
+            case ArgumentsDelta(index=index, text=text) if index in self._calls:
+                self._calls[index][1].append(text)
+            case CallEnded(index=index) if index in self._calls:
+                check, pieces = self._calls.pop(index)
+                found = await asyncio.to_thread(violation, check, "".join(pieces))
+                return None if found is None else _broken_call(check, found)
+        return None
+
+    async def warnings(self) -> tuple[str, ...]:
+        """What the client should be warned of in the text, which is whole."""
+        found = await asyncio.to_thread(violation, self._text, "".join(self._pieces))
+        return () if found is None else (found,)
+
+
+def _broken_call(check: Check, found: str) -> BadRequest:
+    return BadRequest(
+        f"{sentence(found[0].upper() + found[1:])} A part of that schema cannot be enforced while the model writes, "
+        "only checked (the Warning header names it). Send the request again, with another seed if you set one, or "
+        "take that part out of the schema.",
+        param=check.param,
+        code="invalid_tool_call",
+    )
+
+
+def _finish(word: Tokens, reader: StreamParser) -> FinishReason | None:
+    if reader.stopped:
+        return "stop"
+    if word.finish == "stop" or word.finish == "length":
+        return word.finish
+    return None
+
+
+def _counted(usage: Usage, word: Tokens) -> Usage:
+    return replace(
+        usage,
+        completion_tokens=usage.completion_tokens + len(word.tokens),
+        forced_tokens=usage.forced_tokens + max(0, len(word.tokens) - 1),
+        passes=word.passes,
+    )
+
+
+def _reasoned(usage: Usage, delta: Delta) -> Usage:
+    if not isinstance(delta, ReasoningDelta):
+        return usage
+    return replace(usage, reasoning_tokens=usage.reasoning_tokens + len(delta.tokens))
