@@ -128,6 +128,8 @@ class Guard(Interceptor):
                 if why := self.refusal(node):
                     await self._refuse(context, why)
                 yield answer
+            if why := self.refusal(node):
+                await self._refuse(context, why)
 
         wrap: Any = {
             (False, False): grpc.unary_unary_rpc_method_handler,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,9 +66,8 @@ def test_a_certificate_lasts_no_longer_than_the_authority_whenever_it_is_issued(
     authority = new_authority("aa" * 8)
     issued = certificate_of(authority.issue(NODE, new_key().public_key()))
     assert issued.not_valid_after_utc < authority.certificate.not_valid_after_utc
-    assert issued.not_valid_before_utc < authority.certificate.not_valid_before_utc.now(
-        issued.not_valid_after_utc.tzinfo
-    )
+    a_day_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+    assert issued.not_valid_before_utc < a_day_ago, "a joining machine's clock may be behind"
 
 
 def test_a_node_cannot_issue_certificates_with_its_own() -> None:
