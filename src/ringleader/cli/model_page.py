@@ -14,6 +14,7 @@ LABEL = 11  # columns of a label and the gap after it
 TRAITS = {
     "tools": "tools",
     "calls": "calls",
+    "results": "results",
     "many_calls": "several calls at once",
     "system": "system",
     "system_late": "system turns later on",

@@ -35,7 +35,8 @@ class Traits:
     Tools. `tools`: the list of tools; `plain_parameters`: also those whose parameters have no description;
     `none_as_list`: it wants an empty list, not None, where there are none.
 
-    Calls. `calls`: calls and results of the history, each once; `many_calls`: several in one turn; `any_id`: ids of
+    Calls. `calls`: calls and results of the history, each once; `results`: results in a turn of their own, also those
+    of calls that stand as text in the turn before; `many_calls`: several in one turn; `any_id`: ids of
     any shape (some insist on nine letters and digits); `empty_content`: with the text "" (some want None);
     `object_arguments`: arguments as an object (some want JSON text); `any_arguments`: arguments that are no object.
     `call_text`: text in the turn of a call; `call_after_text`: text in a turn of its own before it.
@@ -55,6 +56,7 @@ class Traits:
     plain_parameters: bool = False
     none_as_list: bool = False
     calls: bool = False
+    results: bool = False
     many_calls: bool = False
     any_id: bool = False
     empty_content: bool = False
@@ -135,7 +137,7 @@ class _Probe:
         ]
         form = next((form for form in forms if self._shows_once(form.loop(), VALUE, RESULT)), None)
         if form is None:
-            return {}
+            return self._of_results(again)
         user, call, result = loop = form.loop()
         _, second, more = replace(form, id=NINE_LETTERS[::-1]).loop(value=f"{VALUE}9")
         two = {**call, "tool_calls": [*call["tool_calls"], *second["tool_calls"]]}
@@ -146,6 +148,7 @@ class _Probe:
         beside = _with([user, said, result], {reasoning: THOUGHT})
         return {
             "calls": True,
+            "results": True,
             "many_calls": self._shows([user, two, result, more], f"{VALUE}9"),
             "any_id": form.id != NINE_LETTERS,
             "empty_content": form.content == "",
@@ -160,6 +163,15 @@ class _Probe:
             "reasoning": reasoning,
             "reasoning_beside_text": bool(reasoning) and self._shows(beside, THOUGHT, LATER),
         }
+
+    def _of_results(self, again: Turn) -> dict[str, Json]:
+        """Of a template that shows no calls. If it lists no tools, a turn of theirs is nothing that its model knows."""
+        user, _, result = _Form(NINE_LETTERS, "", as_text=False).loop()
+        loop = [user, _turn("assistant", VALUE), result]
+        if not self._takes_tools() or not self._shows_once(loop, VALUE, RESULT):
+            return {}
+        after = [*loop, {**result, "content": LATER}, again]
+        return {"results": True, "user_after_result": self._shows(after, RESULT, LATER, AGAIN)}
 
     def _shows_once(self, turns: Sequence[Turn], *wanted: str) -> bool:
         """As `_shows`, of the tool's name and these words, each once: some templates write a call twice."""

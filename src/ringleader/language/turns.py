@@ -112,7 +112,8 @@ def _in_call_order(messages: Sequence[Message]) -> list[Message]:
 def _with_calls_shown(turns: list[Turn], traits: Traits, history: History) -> list[Turn]:
     """Calls and results in the template's own form, or as text where it has none."""
     if not traits.calls:
-        return _merged([_calls_as_text(turn, history) for turn in turns], lambda turn: "tool_results" in turn)
+        texts = [_as_text(turn, history, results=not traits.results) for turn in turns]
+        return _merged(texts, lambda turn: "tool_results" in turn)
     if history.ids != "any":
         by_turn = history.ids == "indexed_by_turn"
         turns = _with_ids(turns, lambda name, n: f"functions.{name}:{n}", by_turn=by_turn)
@@ -121,13 +122,14 @@ def _with_calls_shown(turns: list[Turn], traits: Traits, history: History) -> li
     return turns if traits.many_calls else _one_call_each(turns)
 
 
-def _calls_as_text(turn: Turn, history: History) -> Turn:
-    if turn["role"] == "tool":
+def _as_text(turn: Turn, history: History, *, results: bool) -> Turn:
+    """A turn with its calls as text; with `results`, a result as a turn of the user."""
+    if turn["role"] == "tool" and results:
         return {"role": "user", "content": history.write_result(turn["content"]), "tool_results": True}
     if "tool_calls" not in turn:
         return turn
     calls = (call["function"] for call in turn["tool_calls"])
-    written = "\n".join(history.write_call(call["name"], _object(call["arguments"])) for call in calls)
+    written = history.write_calls([(call["name"], _object(call["arguments"])) for call in calls])
     rest = {key: value for key, value in turn.items() if key != "tool_calls"}
     return {**rest, "content": f"{turn['content']}\n{written}" if turn["content"] else written}
 

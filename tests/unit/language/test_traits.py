@@ -15,12 +15,13 @@ from tests.unit.language.test_turns import (
     NO_SYSTEM,
     NO_TEXT,
     ONE_CALL,
+    RESULTS,
     WANTS_LIST,
 )
 
 NAMES = {field.name for field in fields(Traits)} - {"reasoning"}
 OF_CALLS = {
-    *("calls", "many_calls", "any_id", "empty_content", "object_arguments", "any_arguments", "call_text"),
+    *("calls", "results", "many_calls", "any_id", "empty_content", "object_arguments", "any_arguments", "call_text"),
     *("call_after_text", "system_in_loop", "user_after_result"),
 }
 TWICE = NATIVE.replace("{% for call in m.tool_calls or [] %}", "{% for call in (m.tool_calls or []) * 2 %}")
@@ -43,7 +44,9 @@ NO_TOOLS = {"tools", "plain_parameters", *OF_CALLS}
         (NINE, {"any_id", "any_arguments"}),
         (ONE_CALL, {"many_calls", "any_arguments"}),
         (NO_TEXT, {"call_text", "any_arguments"}),
-        (TWICE, OF_CALLS),
+        (TWICE, OF_CALLS - {"results", "user_after_result"}),
+        (RESULTS, OF_CALLS - {"results", "user_after_result"}),
+        (RESULTS.replace("{% for m in messages %}", "{% for m in messages if m.role != 'tool' %}"), OF_CALLS),
         ("{% syntax error", NAMES),
     ],
 )

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from ringleader.language.dialects.json_array import granite
 from ringleader.language.template import CHATML
 from ringleader.language.traits import Turn
 from ringleader.language.turns import shaped
 from ringleader.values import Message, Tool, ToolCall
 from tests.unit.language.builders import NOW, WEATHER
+from tests.unit.language.vocabulary import tokenizer_with
 
 # Small templates, each with the habits of a real family.
 NATIVE = (
@@ -44,6 +46,11 @@ ALTERNATES_WITH_CALLS = NATIVE.replace(
     "{% set n = namespace(i=0) %}{% for m in messages %}{% if m.role in ['user', 'assistant'] and not m.tool_calls %}"
     "{% if (m.role == 'user') != (n.i % 2 == 0) %}{{ raise_exception('must alternate') }}{% endif %}"
     "{% set n.i = n.i + 1 %}{% endif %}",
+)
+# Knows tools and their results, but reads no calls.
+RESULTS = (
+    "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+    "{% if tools %}{% for tool in tools %}{{ tool | tojson }}{% endfor %}{% endif %}"
 )
 NO_TEXT = NATIVE.replace("{{ m.content }}", "{% if not m.tool_calls %}{{ m.content }}{% endif %}", 1)
 
@@ -97,6 +104,17 @@ def test_arguments_that_are_no_object_stay_the_text_that_they_are(broken: str) -
 @pytest.mark.parametrize("content", [None, ""])
 def test_empty_content_is_never_the_word_none(content: str | None) -> None:
     assert turns(NATIVE, (Message("assistant", content),))[0]["content"] == ""
+
+
+def test_results_stay_turns_of_their_own_where_a_template_that_knows_tools_shows_them() -> None:
+    turns, _ = shaped(RESULTS, LOOP, (WEATHER, NOW), ("", ""), granite(tokenizer_with()).history)
+    calls = '<|tool_call|>[{"name": "get_weather", "arguments": {"city": "Oslo"}}, {"name": "now", "arguments": {}}]'
+    assert [(turn["role"], turn["content"]) for turn in turns] == [
+        ("user", "Weather?"),
+        ("assistant", calls),
+        ("tool", "rain"),
+        ("tool", "noon"),
+    ]
 
 
 def test_calls_and_results_are_written_as_text_for_a_template_that_has_no_form_for_them() -> None:

@@ -14,7 +14,8 @@ CALL_OPEN, CALL_CLOSE = "<tool_call>", "</tool_call>"
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """How one family's conversation is written by us. `ids` is the shape of call ids that its templates want:
+    """How one family's conversation is written by us. `block` is the text before, between and after the calls of one
+    turn. `ids` is the shape of call ids that its templates want:
     any, or Kimi's `functions.NAME:INDEX` that counts through the conversation, or each turn from 0 (nine letters and
     digits are found by asking the template)."""
 
@@ -22,6 +23,12 @@ class History:
     write_call: Callable[[str, Json], str]
     write_result: Callable[[str], str]
     ids: Literal["any", "indexed", "indexed_by_turn"] = "any"
+    block: tuple[str, str, str] = ("", "\n", "")
+
+    def write_calls(self, calls: Sequence[tuple[str, Json]]) -> str:
+        """The calls of one turn, by name and arguments."""
+        before, between, after = self.block
+        return before + between.join(self.write_call(name, arguments) for name, arguments in calls) + after
 
 
 def describe_tools(tools: Sequence[Json]) -> str:

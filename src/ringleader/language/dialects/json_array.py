@@ -6,7 +6,7 @@ Granite 4 writes JSON between tags instead. The templates of Phi show neither to
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ringleader.language.dialects.dialect import (
@@ -19,7 +19,7 @@ from ringleader.language.dialects.dialect import (
     several,
     think_tags,
 )
-from ringleader.language.dialects.history import History, describe_tools, write_result
+from ringleader.language.dialects.history import History, write_result
 from ringleader.language.dialects.json_call import JsonBlock, object_rules
 from ringleader.tokenizer import Tokenizer
 from ringleader.values import Json
@@ -32,16 +32,18 @@ FUNCTOOLS = "functools["
 class JsonArray(Dialect):
     """`MARKER[{"name": "f", "arguments": {...}}, ...]`, then `close` where the family has it.
 
-    `bracketed`: the array's bracket is a part of the marker. `lead` is text before the marker of a forced answer.
+    `bracketed`: the array's bracket is a part of the marker. `lead` is text before the marker of a forced answer;
+    `space`: one may stand after the marker.
     """
 
     close: Marker | None = None
     bracketed: bool = False
     lead: str = ""
+    space: bool = False
 
     def grammar(self, calls: Sequence[CallRule], least: int, most: int) -> str:
         lead = json.dumps(self.lead) if self.lead else ""
-        bracket = "" if self.bracketed else '"["'
+        bracket = "" if self.bracketed else '" "? "["' if self.space else '"["'
         close = self.close.lark if self.close is not None else ""
         return "\n".join(
             [
@@ -63,7 +65,7 @@ def granite(tokenizer: Tokenizer) -> JsonArray:
     return JsonArray(
         name="granite",
         opens=(Opens(marker(tokenizer, CALL)),),
-        history=History(describe_tools, _writer(CALL + "[", "]"), write_result),
+        history=History(_describe_marked, write_call, write_result, block=(CALL + "[", ", ", "]")),
     )
 
 
@@ -77,7 +79,7 @@ def phi4_mini(tokenizer: Tokenizer) -> JsonArray:
             bracketed=True,
             lead=" " if f"' {FUNCTOOLS}" in template else "",
             thinking=think_tags(tokenizer),
-            history=History(_describe_functools, _writer(FUNCTOOLS, "]"), write_result),
+            history=History(_describe_functools, write_call, write_result, block=(FUNCTOOLS, ", ", "]")),
         )
     close = marker(tokenizer, CALL_END)
     return JsonArray(
@@ -86,19 +88,17 @@ def phi4_mini(tokenizer: Tokenizer) -> JsonArray:
         markers=(close,),
         close=close,
         thinking=think_tags(tokenizer),
-        history=History(_describe, _writer(CALL + "[", "]" + CALL_END), _response),
+        history=History(_describe, write_call, _response, block=(CALL + "[", ", ", "]" + CALL_END)),
     )
 
 
 # ---------------------------------------------------------------- history
 
 
-def _writer(before: str, after: str) -> Callable[[str, Json], str]:
-    def write_call(name: str, arguments: Json) -> str:
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        return f'{before}{{"name": {json.dumps(name)}, "arguments": {text}}}{after}'
-
-    return write_call
+def write_call(name: str, arguments: Json) -> str:
+    """One object of the array. Arguments that were no JSON come as the string that they are."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return f'{{"name": {json.dumps(name)}, "arguments": {text}}}'
 
 
 def _describe(tools: Sequence[Json]) -> str:
@@ -108,11 +108,19 @@ def _describe(tools: Sequence[Json]) -> str:
 
 
 def _describe_functools(tools: Sequence[Json]) -> str:
+    return _taught(tools, FUNCTOOLS)
+
+
+def _describe_marked(tools: Sequence[Json]) -> str:
+    return _taught(tools, CALL + "[")
+
+
+def _taught(tools: Sequence[Json], begin: str) -> str:
     listed = "\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
     form = '{"name": "the name", "arguments": {"parameter": "value"}}'
     return (
         f"You can call these functions, each given with the JSON schema of its parameters:\n{listed}\n"
-        f"To call some, write nothing but a list of calls in just this form: {FUNCTOOLS}{form}]"
+        f"To call some, write nothing but a list of calls in just this form: {begin}{form}]"
     )
 
 

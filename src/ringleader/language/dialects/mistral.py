@@ -18,30 +18,10 @@ from ringleader.language.dialects.dialect import (
     marker,
     several,
 )
-from ringleader.language.dialects.json_call import JsonBlock, object_rules
+from ringleader.language.dialects.json_array import JsonArray
 from ringleader.language.dialects.marked_call import MarkedForm, MarkedReader
 from ringleader.tokenizer import Tokenizer
 from ringleader.values import Json
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MistralArray(Dialect):
-    """`[TOOL_CALLS] [{"name": "f", "arguments": {...}}, ...]`; v7 writes no space."""
-
-    space: bool
-
-    def grammar(self, calls: Sequence[CallRule], least: int, most: int) -> str:
-        gap = '" "?' if self.space else ""
-        return "\n".join(
-            [
-                f"calls: {self.opens[0].marker.lark} calls_rest",
-                f'calls_rest: {gap} "[" call {several("call", ", ", least, most)} "]"',
-                object_rules("call", calls),
-            ]
-        )
-
-    def reader(self, schemas: Mapping[str, Json]) -> BlockReader:
-        return JsonBlock(None, array=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +46,9 @@ class MistralNamed(Dialect):
         return MarkedReader(self.form)
 
 
-def mistral(tokenizer: Tokenizer) -> MistralArray | MistralNamed:
-    """The dialect for this vocabulary: the named form where the template writes `[ARGS]`, or has no say and the
-    vocabulary knows it."""
+def mistral(tokenizer: Tokenizer) -> JsonArray | MistralNamed:
+    """The dialect for this vocabulary: an array, before which v3 writes a space, or the named form where the template
+    writes `[ARGS]`, or has no say and the vocabulary knows it."""
     opening = marker(tokenizer, "[TOOL_CALLS]")
     template = tokenizer.chat_template or ""
     arguments = marker(tokenizer, "[ARGS]")
@@ -76,7 +56,7 @@ def mistral(tokenizer: Tokenizer) -> MistralArray | MistralNamed:
     thinking = _thinking(tokenizer, template)
     if "[ARGS]" not in template and ("[TOOL_CALLS]" in template or arguments.token is None):
         space = "[TOOL_CALLS] [" in template or "[TOOL_CALLS]" not in template
-        return MistralArray(name="mistral", opens=(Opens(opening),), thinking=thinking, space=space)
+        return JsonArray(name="mistral", opens=(Opens(opening),), thinking=thinking, space=space)
     return MistralNamed(
         name="mistral",
         opens=(Opens(opening),),

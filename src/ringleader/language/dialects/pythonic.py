@@ -168,9 +168,11 @@ def _history(begin: str, end: str, separator: str, result: tuple[str, str]) -> H
     def write_call(name: str, arguments: Json) -> str:
         given = arguments if isinstance(arguments, Mapping) else {}
         pairs = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in given.items()]
-        return f"{begin}{name}({', '.join(pairs)}){end}"
+        return f"{name}({', '.join(pairs)})"
 
-    return History(describe, write_call, lambda content: f"{result[0]}{content}{result[1]}")
+    return History(
+        describe, write_call, lambda content: f"{result[0]}{content}{result[1]}", block=(begin, separator, end)
+    )
 
 
 def pythonic(tokenizer: Tokenizer) -> Pythonic:

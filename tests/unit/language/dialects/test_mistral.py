@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ringleader.language.dialects.mistral import MistralArray, MistralNamed, mistral
+from ringleader.language.dialects.json_array import JsonArray
+from ringleader.language.dialects.mistral import MistralNamed, mistral
 from tests.unit.language.builders import NOTE, NOW
 from tests.unit.language.dialects.hearing import hear
 from tests.unit.language.vocabulary import CHATML, tokenizer_with
@@ -13,11 +14,11 @@ TOOLS = (NOTE, NOW)
 @pytest.mark.parametrize(
     ("special", "mention", "form"),
     [
-        (["[TOOL_CALLS]"], "[TOOL_CALLS] [", MistralArray),
-        (["[TOOL_CALLS]", "[ARGS]"], "[TOOL_CALLS][", MistralArray),
+        (["[TOOL_CALLS]"], "[TOOL_CALLS] [", JsonArray),
+        (["[TOOL_CALLS]", "[ARGS]"], "[TOOL_CALLS][", JsonArray),
         (["[TOOL_CALLS]", "[ARGS]"], "[TOOL_CALLS] [ARGS]", MistralNamed),
         (["[TOOL_CALLS]", "[ARGS]"], "", MistralNamed),
-        (["[TOOL_CALLS]"], "", MistralArray),
+        (["[TOOL_CALLS]"], "", JsonArray),
     ],
 )
 def test_the_form_is_told_by_template_and_vocabulary(special: list[str], mention: str, form: type) -> None:
