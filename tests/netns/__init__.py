@@ -6,7 +6,8 @@
         node.hello                                        # its JSON line, as a dict; node.api is the API's URL
         node.get("/v1/cluster"), node.post("/v1/...", {}) # JSON in and out; the node's loopback is reached from here
         async with node.session() as session: ...         # aiohttp in there: session.post(node.api + ...)
-        node.kill(); node.stop(); node.process.pid        # SIGKILL; SIGTERM and wait; as a child of the tests
+        node.kill(); node.stop(); node.send(SIGSTOP)      # SIGKILL, at once; SIGTERM and wait; any signal
+        node.process.pid, node.children(), node.words()   # its own pid, its shards, its log so far
 
         world.cut("a", "b")                               # neither hears the other any more; c hears both
         world.cut("a", "b", both=False)                   # one way: what a sends does not reach b
@@ -14,6 +15,7 @@
         world.unplug("a"); world.plug("a")                # the cable: a's interface loses its carrier
         world.heal()                                      # all cuts and unplugged cables
         world.add_network("a", "b")                       # one more interface on a and on b, on a bridge of their own
+        world.start("a", sys.executable, "-m", ...)       # any other process; its stdout by .line(within_s)
 
 Cuts drop frames silently where they come in (all protocols, multicast too), so established connections hang as they
 do in a real network; nothing is reset. Hosts have IPv4 (10.77.0.n) and IPv6 (fd77::n, link-local) on eth0;

@@ -57,6 +57,7 @@ class Process:
         self.namespace = namespace
         self.log = log
         self._buffer = b""
+        self._left: list[psutil.Process] = []
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
                 ["ip", "netns", "exec", namespace, *command],  # it execs: the pid is the command's own
@@ -103,51 +104,30 @@ class Process:
             raise
 
     def kill(self) -> None:
-        """SIGKILL, and to what it leaves behind, each by its pid. Nothing happens where it has ended already."""
-        left = self.children()
+        """SIGKILL, now. Nothing happens where it has ended already."""
+        self._left += self.children()
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+
+    def close(self) -> None:
+        """Kill it and, if they do not end by themselves, the shards that it leaves, each by its pid."""
+        self.kill()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
-        psutil.wait_procs(left, timeout=END_DEADLINE_S / 2)  # shards end by themselves when their node is gone
-        for child in left:
+        _, alive = psutil.wait_procs(self._left, timeout=END_DEADLINE_S / 2)
+        for child in alive:
             with contextlib.suppress(psutil.NoSuchProcess):
                 child.kill()
 
 
-class NodeProcess(Process):
-    """A `ringleader node`. `hello` is its JSON line."""
+class Client:
+    """HTTP to a server inside a namespace, on its loopback too. `api` is its URL as seen in there."""
 
-    def __init__(
-        self,
-        namespace: str,
-        name: str,
-        arguments: Iterable[str],
-        log: Path,
-        environment: dict[str, str],
-        within_s: float,
-    ) -> None:
-        words = ("-m", "ringleader", "node", "--name", name, "--json", "--leash", "--api-port", "0")
-        super().__init__(namespace, (sys.executable, *words, *arguments), log, environment)
-        self.name = name
-        self._within_s = within_s
-        self.hello: Json = {}
-
-    def read_hello(self) -> None:
-        """Wait for the JSON line; fails the test with the node's words when it does not come."""
-        line = self.line(self._within_s)
-        if line is None:
-            self.kill()
-            raise AssertionError(f"node {self.name} did not start:\n{self.words()}")
-        self.hello = json.loads(line)
-
-    @property
-    def api(self) -> str:
-        """URL of its API, as seen inside its host."""
-        return str(self.hello["api"])
+    namespace: str
+    api: str
 
     def get(self, path: str, within_s: float = HTTP_DEADLINE_S) -> Json:
         return self.request("GET", path, None, within_s)[1]
@@ -181,3 +161,32 @@ class NodeProcess(Process):
             return made
 
         return aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=make))
+
+
+class NodeProcess(Process, Client):
+    """A `ringleader node`. `hello` is its JSON line."""
+
+    def __init__(
+        self,
+        namespace: str,
+        name: str,
+        arguments: Iterable[str],
+        log: Path,
+        environment: dict[str, str],
+        within_s: float,
+    ) -> None:
+        words = ("-m", "ringleader", "node", "--name", name, "--json", "--leash", "--api-port", "0")
+        super().__init__(namespace, (sys.executable, *words, *arguments), log, environment)
+        self.name = name
+        self._within_s = within_s
+        self.hello: Json = {}
+        self.api = ""
+
+    def read_hello(self) -> None:
+        """Wait for the JSON line; fails the test with the node's words when it does not come."""
+        line = self.line(self._within_s)
+        if line is None:
+            self.close()
+            raise AssertionError(f"node {self.name} did not start:\n{self.words()}")
+        self.hello = json.loads(line)
+        self.api = str(self.hello["api"])

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -114,7 +115,7 @@ class World:
     def close(self) -> None:
         """End every process by its pid, then delete every namespace."""
         for process in self.processes:
-            process.kill()
+            process.close()
         for namespace in (self._hub, *(host.namespace for host in self.hosts.values())):
             with contextlib.suppress(CommandFailed):
                 run("ip", "netns", "del", namespace)
@@ -185,6 +186,13 @@ class World:
     def _apply(self) -> None:
         for host in self.hosts.values():
             host.apply_deafness([mac for name in sorted(host.deaf_to) for mac in self.hosts[name].macs()])
+
+    def settle(self) -> None:
+        """Wait until every IPv6 address can be used: the kernel looks for a duplicate first, for about a second."""
+        end = time.monotonic() + START_DEADLINE_S
+        while any("tentative" in host.ip("-6", "addr") for host in self.hosts.values()):
+            assert time.monotonic() < end, "the addresses are still tentative"
+            time.sleep(0.05)
 
     # ------------------------------------------------------------ processes
 

@@ -24,8 +24,8 @@ def normalise(text: str, default_port: int) -> str:
     host, port_text = _split(text.strip())
     port = default_port
     if port_text is not None:
-        if not (port_text.isascii() and port_text.isdigit() and 0 < int(port_text[:6]) < 65536):
-            raise _bad(text, f"{port_text!r} is not a port")
+        if not (port_text.isascii() and port_text.isdigit() and len(port_text) <= 5 and 0 < int(port_text) < 65536):
+            raise _bad(text, f"{port_text[:20]!r} is not a port")
         port = int(port_text)
     if (
         not host

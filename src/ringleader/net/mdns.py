@@ -22,7 +22,7 @@ from ringleader.net.interfaces import Interface
 
 PACKETS_BURST = 180  # a start on eight interfaces of both families: questions, announcements, first answers
 PACKETS_PER_S = 2.0  # so in any minute at most 180 + 120 packets leave, over all interfaces together
-PACKETS_RESERVED = 60  # kept for our own announcements and goodbyes when answers to others use up the rest
+OWN_SHARE = 3  # a third of the burst is kept for our own beacons and goodbyes when answers use up the rest
 TTL_S = 120
 ADDRESSES_TOLD_MAX = 32  # of this machine; more would not fit one packet
 
@@ -45,12 +45,12 @@ class Budget:
         self._left = self.burst
         self._at = self.clock()
 
-    def take(self, packets: int, leaving: int = 0) -> bool:
-        """Spend, if `leaving` packets are left after it; otherwise count them as refused."""
+    def take(self, packets: int, own: bool = False) -> bool:
+        """Spend, if there is enough; otherwise count them as refused. What is not our own word leaves OWN_SHARE."""
         now = self.clock()
         self._left = min(self.burst, self._left + (now - self._at) * self.per_s)
         self._at = now
-        if self._left - packets < leaving:
+        if self._left - packets < (0 if own else self.burst // OWN_SHARE):
             self.refused += packets
             return False
         self._left -= packets
@@ -73,7 +73,7 @@ class BoundedZeroconf(Zeroconf):
     ) -> None:
         """As zeroconf's, if the budget pays for it: one for each packet and interface."""
         packets = len(out.packets()) * (1 if transport is not None else len(self.engine.senders))
-        if packets and self.budget.take(packets, leaving=0 if self.own_words else PACKETS_RESERVED):
+        if packets and self.budget.take(packets, own=self.own_words):
             super().async_send(out, addr, port, v6_flow_scope, transport)
 
 

@@ -13,7 +13,11 @@ from pathlib import Path
 
 import psutil
 
+from ringleader.net.interfaces import local_interfaces, reached_at
+
 RATE_WINDOW_S = 10.0
+PROCESSOR_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "soc_thermal", "cpu-thermal", "acpitz")
+PLAUSIBLE_C = (1.0, 130.0)  # sensors that are not wired tell 0, -128 or 255
 
 
 def chip() -> str:
@@ -39,6 +43,34 @@ def memory_total_bytes() -> int:
 def memory_free_bytes() -> int:
     """What can be taken now without swapping."""
     return int(psutil.virtual_memory().available)
+
+
+def temperature_c() -> float | None:
+    """The hottest of the processor's sensors, in degrees Celsius; None where the system tells none.
+
+    macOS tells temperatures to root only, so it is None there.
+    """
+    read = getattr(psutil, "sensors_temperatures", None)
+    if read is None:
+        return None
+    try:
+        sensors = read()
+    except (OSError, ValueError):  # a driver that is just being unloaded, a file with words in it
+        return None
+    names = [name for name in PROCESSOR_SENSORS if name in sensors] or list(sensors)
+    low, high = PLAUSIBLE_C
+    told = [row.current for name in names for row in sensors[name] if row.current and low <= row.current <= high]
+    return float(max(told)) if told else None
+
+
+def addresses(host: str = "0.0.0.0") -> tuple[str, ...]:
+    """Where a node that listens at `host` is reached: numeric, IPv4 first on each interface, link-local with scope."""
+    found: dict[str, None] = {}
+    for interface in reached_at(host, local_interfaces()):
+        for each in interface.addresses:
+            scope = f"%{interface.name}" if each.version == 6 and each.ip.is_link_local else ""
+            found[f"{each.ip}{scope}"] = None
+    return tuple(found)
 
 
 @dataclass(slots=True)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections import namedtuple
+
+import psutil
 import pytest
 
 from ringleader.node import telemetry
@@ -16,6 +19,39 @@ class Clock:
 def test_this_machine_has_a_chip_and_memory() -> None:
     assert telemetry.chip()
     assert 0 < telemetry.memory_free_bytes() <= telemetry.memory_total_bytes()
+
+
+Sensor = namedtuple("Sensor", "label current high critical")
+
+
+@pytest.mark.parametrize(
+    ("sensors", "told"),
+    [
+        ({}, None),
+        ({"coretemp": [Sensor("", 51.0, None, None), Sensor("", 63.5, None, None)]}, 63.5),
+        ({"k10temp": [Sensor("", 55.0, None, None)], "nvme": [Sensor("", 80.0, None, None)]}, 55.0),
+        ({"nvme": [Sensor("", 41.0, None, None)]}, 41.0),
+        (
+            {"acpitz": [Sensor("", 0.0, None, None), Sensor("", -128.0, None, None), Sensor("", 255.0, None, None)]},
+            None,
+        ),
+    ],
+)
+def test_the_temperature_is_the_processors_hottest_and_none_where_none_is_told(
+    sensors: dict[str, list[Sensor]], told: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(psutil, "sensors_temperatures", lambda: sensors, raising=False)
+    assert telemetry.temperature_c() == told
+
+
+def test_a_system_without_sensors_tells_no_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(psutil, "sensors_temperatures", raising=False)
+    assert telemetry.temperature_c() is None
+
+
+def test_this_machine_is_reached_somewhere_and_at_loopback_only_where_it_listens_there() -> None:
+    assert telemetry.addresses()
+    assert telemetry.addresses("127.0.0.1") == ("127.0.0.1",)
 
 
 def test_a_new_meter_has_no_rate_and_no_ratio() -> None:
