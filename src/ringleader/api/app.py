@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from ringleader.api import malformed
 from ringleader.api.auth import is_loopback, make_auth
 from ringleader.api.body import BODY_BYTES_MAX
 from ringleader.api.cluster import Cluster
@@ -80,7 +81,9 @@ async def serve(
     Raises:
         OSError: the address is taken or is not ours.
     """
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=shutdown_s)
+    runner = web.AppRunner(
+        app, handler_cancellation=True, access_log=None, logger=malformed.log, shutdown_timeout=shutdown_s
+    )
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()
