@@ -13,19 +13,21 @@ from typing import Any
 import numpy as np
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 
-from ringleader.shard.ranking import Order, Way, rank_tokens
+from ringleader.shard.ranking import QUOTES, Order, Way, rank_tokens
 from ringleader.shard.spelling import Remainder, Speller
 
 Ending = tuple[int, ...]
 
 STEPS = 100  # masks looked at after a draw, where the first ways do not fit: up to 10 ms
-THOROUGH_STEPS = 1000  # the same once at the begin of a tight request, up to 0.1 s
+THOROUGH_STEPS = 1000  # the same once at the begin of a tight request: 0.1 s, or 0.5 s where all masks are wide
 TRIED_MAX = 3  # tokens of one kind that are tried at one place
 FEW = 24  # so few legal tokens are names and signs: each may lead elsewhere, so each is tried
 WIDE = 8  # a mask of more than 1/8 of the vocabulary: free text, whose end the mask does not show
 SLACK = 64  # tokens beyond twice the limit: so long a first ending may still be shortened to fit
 NONE = 1 << 30  # the length of no ending
-TRIES_A_STEP = 16  # remainders that are put to the matcher in the time that one mask takes
+PROBES = (b"a", b"Z", b"0", b"the", b"in", b" a", b".", b"-", b"<")  # where all of these stay legal, text goes on
+PROBES_MIN = 3
+MARKS_MAX = 64  # of a vocabulary with more special tokens than these, a mask is quicker than one look at each
 CHUNKS = (256, 4096)  # how much of an order is looked at before the next larger piece
 
 
@@ -91,6 +93,10 @@ class Closer:
         special = view.is_special_token
         texts = [b"" if special(token) else bytes(view.decode_bytes([token])) for token in range(view.vocab_size)]
         self._speller = Speller(view, texts)
+        self._filled = 0  # masks made, ever
+        self._marks = [int(token) for token in self._ranking.ways[0].wide[0]]
+        self._probes = [tokens[0] for text in PROBES if len(tokens := self._tokens(text)) == 1]
+        self._signs = [self._tokens(sign) for sign in (b")", b"]", b"}")]
         self._mask = allocate_token_bitmask(1, view.vocab_size)
 
     def tokens(self, text: str) -> Ending:
@@ -202,9 +208,12 @@ class Closer:
         if legal * WIDE < self._view.vocab_size:
             first = self._first_legal(way.narrow)
             if self._may_need_more(first, legal):
+                kept = self._mask.copy()
                 if rest := self._remainder(matcher, legal, search):
                     return rest
-                self._fill(matcher)
+                self._mask[:] = kept
+            if first is not None and (quote := self._opening(matcher, first) or self._closing(matcher, first)):
+                return quote
             if first == last and self._ranking.endless[last]:  # a number that is long enough, or not yet
                 first = next((token for token in self._legal(self._ranking.onward) if token != last), first)
             return () if first is None else (first,)
@@ -215,8 +224,29 @@ class Closer:
         onward = self._first_legal(way.narrow) if text is None else text
         ends = [*search.closers, *((token,) for token in quotes if token is not None)]
         if found := next((each for each in ends if self._narrows(matcher, each, legal)), None):
-            return found
+            return self._closing(matcher, found[0]) or found if len(found) == 1 else found
         return self._remainder(matcher, legal, search) or (() if onward is None else (onward,))
+
+    def _opening(self, matcher: Any, first: int) -> Ending:
+        """The quote alone where `first` is a quote with closing signs after it, and they would be a string's text."""
+        text = bytes(self._view.decode_bytes([first])) if self._ranking.closing[first] else b""
+        signs = text.lstrip()
+        if len(signs) < 2 or signs[0] not in QUOTES or signs[0] == signs[1]:
+            return ()
+        quote = self._tokens(text[: len(text) - len(signs) + 1])
+        is_text = all(matcher.validate_tokens([*quote, *sign]) == len(quote) + len(sign) for sign in self._signs)
+        return quote if is_text and len(quote) == 1 else ()
+
+    def _closing(self, matcher: Any, first: int) -> Ending:
+        """What closes alone where `first` closes and goes on with a comma, though all around it may be closed too."""
+        text = bytes(self._view.decode_bytes([first])) if self._ranking.closing[first] else b""
+        end, comma, _ = text.partition(b",")
+        tokens = self._tokens(end) if end and comma else ()
+        if len(tokens) != 1 or not any(
+            matcher.validate_tokens([*tokens, *sign]) == 1 + len(sign) for sign in self._signs
+        ):
+            return ()
+        return tokens
 
     def _may_need_more(self, first: int | None, legal: int) -> bool:
         """Whether a string may stand here whose end is not the first thing to try. Few tokens are most often signs."""
@@ -226,14 +256,10 @@ class Closer:
 
     def _remainder(self, matcher: Any, legal: int, search: _Search) -> Ending:
         """What brings the string that the matcher stands in to its end, if it is one of a known form."""
-        for tried, each in enumerate(search.remainders, 1):
-            if matcher.validate_tokens(list(each.proof)) < len(each.proof):
-                continue
-            if each.quoted or self._narrows(matcher, each.tokens, legal):
-                search.steps -= tried // TRIES_A_STEP
-                return each.tokens
-        search.steps -= len(search.remainders) // TRIES_A_STEP
-        return ()
+        filled = self._filled
+        found = next((each.tokens for each in search.remainders if self._narrows(matcher, each.proof, legal)), ())
+        search.steps -= self._filled - filled
+        return found
 
     def _narrows(self, matcher: Any, end: Ending, legal: int) -> bool:
         """Whether `end` really ends the free text here: after it, not everything is legal any more."""
@@ -242,14 +268,26 @@ class Closer:
         after = matcher.deep_copy()
         if not after.consume_tokens(list(end)):
             return False
-        if after.is_accepting() or self._forced(after) or self._fill(after) * 2 < legal:
+        if after.is_accepting() or self._forced(after):
             return True
-        return self._first_legal(self._ranking.ways[0].wide[0]) is not None
+        if self._goes_on(matcher, after):
+            return False
+        return self._fill(after) * 2 < legal or self._first_legal(self._ranking.ways[0].wide[0]) is not None
+
+    def _goes_on(self, before: Any, after: Any) -> bool:
+        """Whether it is plain without a mask (a thousand times the work) that the text goes on in `after` as before."""
+        if len(self._marks) > MARKS_MAX:
+            return False
+        probes = [token for token in self._probes if before.validate_tokens([token])]
+        if len(probes) < PROBES_MIN or not all(after.validate_tokens([token]) for token in probes):
+            return False
+        return not any(after.validate_tokens([token]) for token in self._marks)
 
     # ------------------------------------------------------------ masks
 
     def _fill(self, matcher: Any) -> int:
         """Computes the mask; the number of legal tokens."""
+        self._filled += 1
         fill_next_token_bitmask(matcher, self._mask, 0)
         return int(np.bitwise_count(self._mask.view(np.uint32)).sum())
 

@@ -27,14 +27,10 @@ Row = tuple[int, ...]  # classes of bytes, by number
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """What may end a string. `proof` is it and the quote after it: only where that is legal too, it ends something.
-
-    `quoted`: of a JSON string.
-    """
+    """What may end a string. `proof` is it and what follows it (JSON's quote): only that shows an end of the string."""
 
     tokens: Tokens
     proof: Tokens
-    quoted: bool
 
 
 class Speller:
@@ -68,7 +64,7 @@ class Speller:
             return []
         words = _Words(self._alike(list(numbers)), self._tokens)
         end = self._quote if form.quoted else ()
-        return [Remainder(spelt, spelt + end, form.quoted) for row in rows if (spelt := words.fewest(row))]
+        return [Remainder(spelt, spelt + end) for row in rows if (spelt := words.fewest(row))]
 
     def _alike(self, classes: list[frozenset[int]]) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
         """One token for each kind that the classes tell apart: which, its bytes' classes [kinds, bytes], its length."""
