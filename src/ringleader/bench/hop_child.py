@@ -1,7 +1,8 @@
 """Child process: one end of a hop. The far end echoes every frame; the near end counts the time of round trips.
 
 Frames go through the ring's own gRPC service, link, encoding and decoding, and under uvloop, as in a shard; only
-the compute is missing. Started as `python -m ringleader.bench.hop_child`; ends when standard input closes.
+the compute is missing. Started as `python -m ringleader.bench.hop_child [STATE_DIRECTORY]`, with one by mutual TLS;
+ends when standard input closes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 from ringleader.shard.batcher import Turn
@@ -20,6 +22,7 @@ from ringleader.shard.engine import Activation
 from ringleader.shard.frames import activation_of, turn_of
 from ringleader.shard.link import NextLink
 from ringleader.shard.process import open_server
+from ringleader.trust.credentials import load
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.v1 import ring_pb2_grpc as rpc
 
@@ -64,11 +67,12 @@ class EchoService(rpc.RingServicer):
 async def serve() -> None:
     """Say the address, then carry out orders: {"link": address}, {"trips": n, "frame_bytes": n}."""
     service = EchoService()
-    server, address = await open_server(service, "127.0.0.1:0")
+    credentials = load(Path(sys.argv[1])) if len(sys.argv) > 1 else None
+    server, address = await open_server(service, "127.0.0.1:0", credentials)
     _say(address=address)
     async for order in _orders():
         if "link" in order:
-            service.link = NextLink(order["link"], PLAN, 1, lambda reason: None)
+            service.link = NextLink(order["link"], PLAN, 1, lambda reason: None, credentials)
             await service.link.open()
             _say(linked=True)
         else:

@@ -51,13 +51,15 @@ def decode(model: Model = DEFAULT_MODEL, tokens: Tokens = 24, runs: Rounds = 18,
 
 @app.command()
 def hop(
-    hops: Annotated[int, typer.Option(min=2, help="How many hops are timed.")] = 2000, as_json: AsJson = False
+    hops: Annotated[int, typer.Option(min=2, help="How many hops are timed.")] = 2000,
+    tls: Annotated[bool, typer.Option("--tls", help="Also by mutual TLS, as between nodes, and the ratio.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Microseconds for one hop of an 8 KiB frame between two processes on loopback."""
-    from ringleader.bench.hop import measure_hop
+    from ringleader.bench.hop import measure_hop, measure_tls_hop
 
-    result = _run(measure_hop(hops))
-    _show(f"hop: {result.hops} hops of {result.frame_bytes} bytes on loopback", result, as_json)
+    result: Measured = _run(measure_tls_hop(hops)) if tls else _run(measure_hop(hops))
+    _show(f"hop: {hops} hops of 8 KiB on loopback", result, as_json)
 
 
 @app.command("forced-call")
