@@ -47,6 +47,7 @@ class Shape(BaseModel):
     experts_per_token: Count = 0
     expert_width: Count = 0
     shared_experts: Count = 0
+    expert_bits_per_weight: Annotated[float, Field(ge=0, le=64)] = 0.0  # of routed experts; 0: as all the others
     tied: bool = False
     source: str = Field(default="", alias="from")
 
@@ -64,8 +65,8 @@ class Shape(BaseModel):
 
     def costs(self, model: ModelId) -> ModelCosts:
         """What a plan needs to know."""
-        held = tuple(self._bytes(self._layer(layer, self.experts)) for layer in range(self.layers))
-        active = tuple(self._bytes(self._layer(layer, self.experts_per_token)) for layer in range(self.layers))
+        held = tuple(self._layer(layer, self.experts) for layer in range(self.layers))
+        active = tuple(self._layer(layer, self.experts_per_token) for layer in range(self.layers))
         ends = self._bytes(self.vocabulary * self.hidden)
         return ModelCosts(
             model=model,
@@ -81,10 +82,12 @@ class Shape(BaseModel):
         )
 
     def _layer(self, layer: int, experts: int) -> int:
+        """Bytes of a layer, counting so many of its routed experts."""
         if not self.experts or layer < self.dense_layers:
-            return self._attention() + 3 * self.hidden * self.feed_forward
+            return self._bytes(self._attention() + 3 * self.hidden * self.feed_forward)
         expert = 3 * self.hidden * self.expert_width
-        return self._attention() + (experts + self.shared_experts) * expert + self.hidden * self.experts
+        always = self._attention() + self.shared_experts * expert + self.hidden * self.experts
+        return self._bytes(always) + self._bytes(experts * expert, self.expert_bits_per_weight)
 
     def _attention(self) -> int:
         queries = self.heads * (self.head_width + self.rotary_width)
@@ -98,8 +101,8 @@ class Shape(BaseModel):
     def _cached(self) -> int:
         return self.kv_rank + self.rotary_width if self.kv_rank else 2 * self.kv_heads * self.head_width
 
-    def _bytes(self, weights: int) -> int:
-        return round(weights * self.bits_per_weight / 8)
+    def _bytes(self, weights: int, bits: float = 0.0) -> int:
+        return round(weights * (bits or self.bits_per_weight) / 8)
 
 
 def described_names() -> list[str]:
