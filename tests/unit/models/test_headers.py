@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,3 +174,28 @@ def test_a_directory_without_weights_says_so(tmp_path: Path) -> None:
     (directory / "model.safetensors").unlink()
     with pytest.raises(ModelFault, match="holds no model"):
         costs(directory)
+
+
+def expert_tensors(names: list[str]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Layer 0 dense, layer 1 with four experts of 100 bytes each and a shared one of 60."""
+    stacked = {f"model.layers.1.mlp.{name}.weight": ("F16", (200 // len(names),)) for name in names}
+    shared = {"model.layers.1.mlp.shared_experts.up_proj.weight": ("F16", (30,))}
+    return {**llama_tensors(), **stacked, **shared}
+
+
+EXPERTS_CONFIG = {**LLAMA_CONFIG, "n_routed_experts": 4, "num_experts_per_tok": 1}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["switch_mlp.up_proj"], ["switch_mlp.up_proj", "switch_mlp.gate_proj"], [f"experts.{e}.w1" for e in range(4)]],
+)
+def test_of_routed_experts_a_token_reads_its_share_and_of_all_else_everything(tmp_path: Path, names: list[str]) -> None:
+    found = costs(model_directory(tmp_path, EXPERTS_CONFIG, model=expert_tensors(names)))
+    dense, sparse = found.layer_bytes
+    assert found.active_bytes == (dense, sparse - 400 + 100)
+
+
+@pytest.mark.parametrize("config", [LLAMA_CONFIG, {**EXPERTS_CONFIG, "num_experts_per_tok": 4}])
+def test_without_experts_or_with_all_of_them_read_nothing_is_said_of_it(tmp_path: Path, config: dict[str, Any]) -> None:
+    assert costs(model_directory(tmp_path, config, model=expert_tensors(["switch_mlp.up_proj"]))).active_bytes == ()
