@@ -15,12 +15,12 @@ from typing import Any
 import jsonschema
 
 from ringleader.language.prompt import Prompt, compose
-from ringleader.values import ChatRequest, FinishReason, Sampling, Usage
+from ringleader.values import ChatRequest, FinishReason, Sampling, Tool, Usage
 from tests.conformance.adversary import generate
 from tests.conformance.tastes import KINDS, taste
 from tests.unit.language.builders import Collected, collect, request
 from tests.unit.language.dialects.family import Family, all_families
-from tests.unit.language.dialects.test_families import TOOLS
+from tests.unit.language.dialects.test_families import TOOLS as FAMILY_TOOLS
 
 FULL = os.environ.get("RINGLEADER_CONFORMANCE") == "full"
 A_DIALECT = 1000 if FULL else 12  # answers
@@ -28,6 +28,24 @@ ENOUGH = 512  # tokens: any family's shortest call of these tools and some reaso
 TIGHT = (1, 2, 5, 10, 20, 40, 80)  # budgets that may be too small
 TIGHT_SHARE = 5  # one case in so many is tight
 
+# Strings of which each has its own end, which a model without sense never writes by itself.
+FORMED = Tool(
+    "send",
+    "Send a file.",
+    {
+        "type": "object",
+        "properties": {
+            "file": {"type": "string", "pattern": "^.*\\.pdf$"},
+            "to": {"type": "array", "items": {"type": "string", "format": "email"}, "minItems": 2},
+            "at": {"type": "string", "format": "date-time"},
+            "key": {"type": "string", "pattern": "^[A-Z]{3}-[0-9]{4}$"},
+            "why": {"type": "string", "pattern": "^[^@]+@[a-z]+\\.[a-z]{2,}$", "minLength": 12},
+            "kind": {"type": ["string", "null"], "pattern": "^(?:left|right): .*;$"},
+        },
+        "required": ["file", "to", "at", "key", "why", "kind"],
+    },
+)
+TOOLS = (*FAMILY_TOOLS, FORMED)
 SCHEMAS: Mapping[str, Any] = {tool.name: tool.parameters or {} for tool in TOOLS}
 CHOICES: Mapping[str, tuple[Any, bool]] = {
     "required": ("required", True),
@@ -35,6 +53,7 @@ CHOICES: Mapping[str, tuple[Any, bool]] = {
     "named": ({"type": "function", "function": {"name": "update"}}, True),
     "named, no arguments": ({"type": "function", "function": {"name": "get_all-9"}}, True),
     "named, any text": ("note", True),
+    "named, strings of a form": ("send", True),
     "subset": (
         {
             "type": "allowed_tools",
@@ -142,7 +161,7 @@ def check(case: Case, prompt: Prompt, found: Collected, reason: FinishReason, us
     assert found.ended == list(range(len(whole)))
     for name, arguments in whole:
         values = json.loads(arguments)
-        jsonschema.validate(values, SCHEMAS[name])
+        jsonschema.validate(values, SCHEMAS[name], format_checker=jsonschema.FormatChecker())
         assert set(values) <= set(SCHEMAS[name].get("properties", {})), "keys that were not declared"
     if reason == "length":
         assert case.max_tokens < ENOUGH, f"no call in {case.max_tokens} tokens"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from ringleader.shard.spelling import Remainder, Speller
 Ending = tuple[int, ...]
 
 STEPS = 100  # masks looked at after a draw, where the first ways do not fit: up to 10 ms
-THOROUGH_STEPS = 1000  # the same once at the begin of a tight request: 0.1 s, or 0.5 s where all masks are wide
+THOROUGH_STEPS = 1000  # the same once at the begin of a tight request: 0.1 s, or 1 s where all masks are wide
 TRIED_MAX = 3  # tokens of one kind that are tried at one place
 FEW = 24  # so few legal tokens are names and signs: each may lead elsewhere, so each is tried
 WIDE = 8  # a mask of more than 1/8 of the vocabulary: free text, whose end the mask does not show
@@ -27,6 +28,7 @@ SLACK = 64  # tokens beyond twice the limit: so long a first ending may still be
 NONE = 1 << 30  # the length of no ending
 PROBES = (b"a", b"Z", b"0", b"the", b"in", b" a", b".", b"-", b"<")  # where all of these stay legal, text goes on
 PROBES_MIN = 3
+ROUNDS = 3  # of an array's items without an end, say, after which its end is tried
 MARKS_MAX = 64  # of a vocabulary with more special tokens than these, a mask is quicker than one look at each
 CHUNKS = (256, 4096)  # how much of an order is looked at before the next larger piece
 
@@ -168,6 +170,7 @@ class Closer:
         Gives the length of the shortest ending that the search now knows.
         """
         out, last = list(before), -1
+        places: dict[int, list[int]] = {}  # where each token was decided upon
         while not matcher.is_accepting() and search.steps > 0 and len(out) <= search.cap:
             step: Sequence[int] = self._forced(matcher)
             if not step:
@@ -178,6 +181,9 @@ class Closer:
                     break
                 last = step[0] if len(step) == 1 else -1
                 decides = legal <= FEW and not self._ranking.digits[step[0]]
+                if decides and _goes_round(out, places.setdefault(step[0], [])):
+                    self._fill(matcher)
+                    step = next(((token,) for token in self._legal(way.narrow) if token != step[0]), step)
                 search.walked.append(_Turn(matcher.deep_copy(), tuple(out), step[0], decides))
             if not self._take(matcher, step, out):
                 break
@@ -312,3 +318,10 @@ class Closer:
             orders = (*first.wide, first.narrow, self._ranking.ways[2].narrow, self._ranking.long)
             ways = [token for order in orders for token, _ in zip(self._legal(order), range(TRIED_MAX), strict=False)]
         return [token for token in dict.fromkeys(ways) if token != turn.taken and token not in self._eos]
+
+
+def _goes_round(out: Sequence[int], places: list[int]) -> bool:
+    """Whether the same was written three times between decisions for one token; notes that it is decided upon again."""
+    places.append(len(out))
+    spans = [tuple(out[start:stop]) for start, stop in pairwise(places[-ROUNDS - 1 :])]
+    return len(spans) == ROUNDS and len(set(spans)) == 1
