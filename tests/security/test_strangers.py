@@ -161,7 +161,7 @@ async def test_strangers_are_logged_together_and_members_are_not_counted_among_t
             assert await greet(port.address, b) == ""
         await _said(port, 1)
         assert len(port.said) == 1
-        assert "connections to 127.0.0.1:0 that did not prove to be of this cluster" in port.said[0]
+        assert f"connections to {port.address} that did not prove to be of this cluster" in port.said[0]
 
 
 async def _said(port: Listening, lines: int) -> None:

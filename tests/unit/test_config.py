@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ringleader.config import NodeOptions, default_name, parse_layers
+from ringleader.config import NodeOptions, check_insecure, default_name, parse_layers
 from ringleader.errors import BadRequest
 
 
@@ -74,3 +74,10 @@ def test_the_host_s_name_is_made_fit(monkeypatch: pytest.MonkeyPatch, host: str,
     monkeypatch.setattr(socket, "gethostname", lambda: host)
     assert default_name() == name
     assert NodeOptions(default_name()).name == name
+
+
+def test_insecure_is_for_loopback_only_and_says_so() -> None:
+    assert "in the clear" in check_insecure("127.0.0.1", "::1", "[::1]", "localhost", "127.8.9.1")
+    for host in ("0.0.0.0", "::", "192.168.1.5", "mac-studio.local", "127.0.0.1.example.org", ""):
+        with pytest.raises(BadRequest, match="--insecure is for tests"):
+            check_insecure("127.0.0.1", host)

@@ -5,4 +5,8 @@ Nodes and shards use it alike. It dials nobody and decides nothing but whom to b
 
 import os
 
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")  # read when grpc is first imported; see net/__init__.py
+# Both are read when grpc is first imported. For the first see net/__init__.py; by the second gRPC would write a line
+# for each connection that it refuses, which whoever can reach the port could make it do a thousand times a second:
+# trust/guard.py tells of them once a minute.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")

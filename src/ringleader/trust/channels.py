@@ -57,7 +57,6 @@ class GuardedServer:
         """Take host:port (port 0 takes a free one); the port. Raises RuntimeError when it is taken."""
         if self._credentials is None or self._guard is None:
             return int(self.server.add_insecure_port(address))
-        self._guard.address = address
         c, guard, loop = self._credentials, self._guard, asyncio.get_running_loop()
         shown = grpc.ssl_server_certificate_configuration([(c.key, c.certificate)], root_certificates=c.authority)
 
@@ -67,4 +66,6 @@ class GuardedServer:
             return None
 
         tls = grpc.dynamic_ssl_server_credentials(shown, began, require_client_authentication=True)
-        return int(self.server.add_secure_port(address, tls))
+        port = int(self.server.add_secure_port(address, tls))
+        guard.address = f"{address.rpartition(':')[0]}:{port}"
+        return port
