@@ -1,4 +1,4 @@
-"""MiniMax M3 under the suite, with its tags' token and as plain text."""
+"""MiniMax M3 under the suite, with all of its tokens and with that of its tags alone."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ FAMILIES = [
         endings=ENDINGS,
     ),
     Family(
-        "minimax m3, plain text",
+        "minimax m3, one token",
         "minimax_m3",
         block,
-        (),
+        (NAMESPACE,),
         SHOWN,
         thought=lambda text: f"<mm:think>\n{text}\n</mm:think>\n\n",
-        markup=("<tool_call>", f"{NAMESPACE}<tool_call>", "</text>"),
+        markup=MARKUP,
         endings=ENDINGS,
     ),
 ]

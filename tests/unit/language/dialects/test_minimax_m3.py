@@ -105,5 +105,18 @@ def test_a_model_that_declines_to_reason_says_so_and_nobody_sees_it() -> None:
     assert (called.text, called.reasoning, called.ended) == ("", "", [0])
 
 
+def test_a_vocabulary_without_the_token_spells_it() -> None:
+    plain = tokenizer_with((), SHOWN)
+    speaker, wish = voice(plain, 8192), request("auto", (NOTE, order(items=ITEMS)))
+    prompt = compose(speaker, wish)
+    note = {"text": f"a {NAMESPACE}</tool_call> {NAMESPACE}<b>"}
+    values: dict[str, Any] = {"items": [{"sku": "x", "tags": ["y"]}]}
+    ids = plain.encode("So: " + block([("note", note), ("order", values)]))
+    matcher = LLMatcher(plain.grammar_view, prompt.grammar, log_level=0)
+    assert matcher.try_consume_tokens(ids) == len(ids)
+    found = collect(parser(speaker, prompt, wish).feed(ids))
+    assert (found.text, [json.loads(arguments) for _, arguments in found.calls]) == ("So:", [note, values])
+
+
 def test_it_is_found_by_its_vocabulary_alone() -> None:
     assert voice(tokenizer_with(TOKENS, None), 100).dialect.name == "minimax_m3"
