@@ -22,7 +22,7 @@ from ringleader.values import ModelCosts
 Placed = list[tuple[PlanNode, int, int]]  # node, start, stop; in ring order
 
 BALANCE_MAX = 10**16  # above any sum of bytes: one picosecond weighs more than the best balance
-NAMES_SHOWN = 6  # of nodes left out for one reason
+ASIDE_SHOWN = 6  # nodes that are told why they were left out; the others are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,21 +119,18 @@ def _chosen(grounds: _Grounds, placed: Placed, least: int) -> str:
 
 def _aside(grounds: _Grounds, order: Sequence[int], found: Found, nodes: Sequence[PlanNode]) -> str:
     """Who was left out, and why."""
+    full = [node.name for node in nodes if room(node) <= 0]
+    aside = [place for place in range(len(grounds.nodes)) if place not in order]
     names: dict[str, list[str]] = {}  # by reason
-    for place, node in enumerate(grounds.nodes):
-        if place not in order:
-            names.setdefault(_why_not(grounds, order, found, place), []).append(node.name)
-    for node in nodes:
-        if room(node) <= 0:
-            names.setdefault("no memory free for it", []).append(node.name)
-    reasons = "; ".join(f"{_listed(those)} ({why})" for why, those in names.items())
-    told = f". Left out: {reasons}" if reasons else ""
+    for place in aside[:ASIDE_SHOWN]:
+        names.setdefault(_why_not(grounds, order, found, place), []).append(grounds.nodes[place].name)
+    if full:
+        names["no memory free for it"] = full[:ASIDE_SHOWN]
+    reasons = [f"{', '.join(those)} ({why})" for why, those in names.items()]
+    unseen = len(aside[ASIDE_SHOWN:]) + len(full[ASIDE_SHOWN:])
+    reasons += [f"and {unseen} more"] if unseen else []
+    told = f". Left out: {'; '.join(reasons)}" if reasons else ""
     return told if found.exact else f"{told}. The best of a search that could not try every ring of so many nodes"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more
 
 
 def _why_not(grounds: _Grounds, order: Sequence[int], found: Found, place: int) -> str:
