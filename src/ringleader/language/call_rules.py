@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from llguidance import LLTokenizer
-
 from ringleader.errors import BadRequest
 from ringleader.language.custom import is_raw
 from ringleader.language.dialects.dialect import CallRule
 from ringleader.language.enforcement import Check, enforce
-from ringleader.language.outgrowth import CODE, Outgrown, has_patterns, outgrown, outgrown_raw
+from ringleader.language.outgrowth import CODE, Outgrown, Probe, has_patterns
 from ringleader.language.schema import closed, invalid
 from ringleader.language.tool_choice import ToolChoice
 from ringleader.values import Tool
@@ -34,7 +32,7 @@ class Callables:
     patterned: tuple[str, ...] = ()
 
 
-def callables(tools: Sequence[Tool], choice: ToolChoice, view: LLTokenizer) -> Callables:
+def callables(tools: Sequence[Tool], choice: ToolChoice, probe: Probe) -> Callables:
     """The permitted tools of a request, each once.
 
     Raises:
@@ -53,11 +51,11 @@ def callables(tools: Sequence[Tool], choice: ToolChoice, view: LLTokenizer) -> C
             param = f"tools[{index}].custom.format.grammar.definition"
         if is_raw(tool):
             raw[tool.name] = tool
-            _refuse_outgrown(tool, param, outgrown_raw(tool, view))
+            _refuse_outgrown(tool, param, probe.raw(tool))
         else:
             rule, left = _call_rule(tool, param)
             rules[tool.name] = rule
-            _refuse_outgrown(tool, param, outgrown(tool.parameters or {}, view))
+            _refuse_outgrown(tool, param, probe.schema(tool.parameters or {}))
             if left:
                 checks[tool.name] = Check(f"the call of '{tool.name}'", param, tool.parameters or {})
                 warnings.append(_warning(tool, param, left))
@@ -69,11 +67,10 @@ def callables(tools: Sequence[Tool], choice: ToolChoice, view: LLTokenizer) -> C
 def _call_rule(tool: Tool, param: str) -> tuple[CallRule, tuple[str, ...]]:
     """The enforced schema, and what of it is not enforced."""
     try:
-        schema = closed(tool.parameters)
-        enforced = enforce(schema, strict=tool.strict is True, way_out=WAY_OUT)
+        enforced = enforce(closed(tool.parameters), strict=tool.strict is True, way_out=WAY_OUT)
     except ValueError as reason:
         raise invalid(tool.name, param, str(reason)) from None
-    return CallRule(tool.name, enforced.text, schema, enforced.lenient), enforced.left
+    return CallRule(tool.name, enforced.text, enforced.schema, enforced.lenient), enforced.left
 
 
 def _refuse_outgrown(tool: Tool, param: str, found: Outgrown | None) -> None:

@@ -9,11 +9,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from llguidance import LLTokenizer
-
 from ringleader.errors import BadRequest
 from ringleader.language.enforcement import Check, enforce
-from ringleader.language.outgrowth import CODE, has_patterns, outgrown
+from ringleader.language.outgrowth import CODE, Probe, has_patterns
 from ringleader.language.recursion import deeper_than
 from ringleader.language.schema import DEPTH_MAX, SCHEMA_CHARS_MAX, closed_value, grammar_text
 from ringleader.values import ContentFormat, Json
@@ -66,7 +64,7 @@ def content_rule(wanted: ContentFormat | None) -> ContentRule | None:
     )
 
 
-def patterned_content(rule: ContentRule, view: LLTokenizer) -> tuple[str, ...]:
+def patterned_content(rule: ContentRule, probe: Probe) -> tuple[str, ...]:
     """The place of the schema, if it has patterns.
 
     Raises:
@@ -75,7 +73,7 @@ def patterned_content(rule: ContentRule, view: LLTokenizer) -> tuple[str, ...]:
     schema = rule.client
     if not has_patterns(schema):
         return ()
-    if (found := outgrown(schema, view)) is not None:
+    if (found := probe.schema(schema)) is not None:
         raise BadRequest(f"Invalid schema for response_format: {found}", param=SCHEMA_PARAM, code=CODE)
     return (SCHEMA_PARAM,)
 

@@ -13,20 +13,30 @@ from functools import lru_cache
 from typing import Any
 
 import jsonschema
+import regex  # type: ignore[import-untyped]  # ships none
 from jsonschema.protocols import Validator
 from llguidance import LLMatcher
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from ringleader.language.patterns import ecma
-from ringleader.language.recursion import children
+from ringleader.language.recursion import NOT_SCHEMAS, children
 from ringleader.language.schema import bytes_view, grammar_text, judge, lark_of
 from ringleader.values import Json
 
 FOUND_CHARS_MAX = 200
+MATCH_TIMEOUT_S = 0.05  # of one pattern with look-around on one string: a sane one takes microseconds
 PATTERNS_KEPT_MAX = 64
 # What jsonschema raises on a value or a schema that is beyond it. The grammar has enforced most by then.
-BEYOND = (ArithmeticError, RecursionError, ValueError, TypeError, Unresolvable, jsonschema.exceptions.UnknownType)
+BEYOND = (
+    ArithmeticError,
+    RecursionError,
+    ValueError,
+    TypeError,
+    TimeoutError,
+    Unresolvable,
+    jsonschema.exceptions.UnknownType,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +53,11 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Enforced:
-    """A schema as the grammar takes it: `text` follows `%json`. `left` says what it does not enforce."""
+    """A schema as the grammar takes it: `schema`, and as `text` that follows `%json`. `left` says what it does not
+    enforce."""
 
     text: str
+    schema: Mapping[str, Json]
     lenient: bool = False
     left: tuple[str, ...] = ()
 
@@ -61,8 +73,10 @@ def enforce(closed: Mapping[str, Json], *, strict: bool, way_out: str) -> Enforc
     text = grammar_text(closed, lenient=False)
     verdict = judge(text)
     if verdict.error is None:
-        return Enforced(text, left=verdict.warnings)
-    lenient_text = grammar_text(closed, lenient=True)
+        return Enforced(text, closed, left=verdict.warnings)
+    left: list[str] = []
+    open_ = _without_foreign_patterns(closed, left)
+    lenient_text = grammar_text(open_, lenient=True)
     lenient = judge(lenient_text)
     if lenient.error is not None:
         raise ValueError(f"{lenient.error} Correct the schema.")
@@ -71,14 +85,14 @@ def enforce(closed: Mapping[str, Json], *, strict: bool, way_out: str) -> Enforc
     if _is_beyond_checks(closed):
         both = "'unevaluatedProperties' beside 'patternProperties' can be neither enforced nor checked."
         raise ValueError(f"{both} Take one of them out.")
-    return Enforced(lenient_text, True, lenient.warnings or (verdict.error,))
+    return Enforced(lenient_text, open_, True, (*left, *lenient.warnings) or (verdict.error,))
 
 
 def violation(check: Check | None, text: str) -> str | None:
     """Why `text`, which is whole, is not what was asked for although the grammar let it through; None if it is.
 
-    Takes time in proportion to text and schema: patterns are matched by the grammar engine, never by
-    backtracking, and nothing is fetched.
+    Takes time in proportion to text and schema: patterns are matched by the grammar engine, or with look-around by
+    a matcher that is stopped in time; nothing is fetched.
     """
     if check is None:
         return None
@@ -106,21 +120,47 @@ def _is_beyond_checks(schema: Json) -> bool:
     return len(found) == 2
 
 
+def _without_foreign_patterns(node: Any, left: list[str]) -> Any:
+    """The schema without patterns that are ones, but not to the engine (look-around); what they are goes to `left`."""
+    if isinstance(node, list):
+        return [_without_foreign_patterns(child, left) for child in node]
+    if not isinstance(node, Mapping):
+        return node
+    kept = {key: node[key] for key in NOT_SCHEMAS if key in node}
+    copy = {key: _without_foreign_patterns(value, left) for key, value in node.items()} | kept
+    if isinstance(pattern := node.get("pattern"), str) and _is_foreign(pattern):
+        del copy["pattern"]
+        left.append(f"the pattern {_short(pattern)} cannot be enforced")
+    return copy
+
+
+@lru_cache(maxsize=PATTERNS_KEPT_MAX)
+def _is_foreign(pattern: str) -> bool:
+    fault = judge(grammar_text({"type": "string", "pattern": pattern}, lenient=False)).error
+    if fault is None or "is not supported" not in fault:
+        return False
+    try:
+        _backtracking(pattern)
+    except ValueError:
+        return False
+    return True
+
+
 def _short(reason: str) -> str:
     return reason if len(reason) <= FOUND_CHARS_MAX else reason[: FOUND_CHARS_MAX - 3] + "..."
 
 
-# ---------------------------------------------------------------- jsonschema, without backtracking
+# ---------------------------------------------------------------- jsonschema, with our own matching of patterns
 
 
 def _validator(schema: Mapping[str, Json]) -> Validator:
     kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    made: Validator = _without_backtracking(kind)(schema, registry=Registry())
+    made: Validator = _with_our_patterns(kind)(schema, registry=Registry())
     return made
 
 
 @lru_cache(maxsize=16)
-def _without_backtracking(kind: Any) -> Any:
+def _with_our_patterns(kind: Any) -> Any:
     ours = {
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
@@ -157,14 +197,26 @@ def _additional_properties(validator: Any, part: Json, value: Json, schema: Mapp
 
 
 def _matches(pattern: str, value: str) -> bool:
-    matcher = _matcher(pattern).deep_copy()
+    own = _matcher(pattern)
+    if own is None:
+        found = _backtracking(pattern).search(value, timeout=MATCH_TIMEOUT_S, concurrent=True)
+        return found is not None
+    matcher = own.deep_copy()
     written = list(json.dumps(value, ensure_ascii=False).encode())
     return matcher.try_consume_tokens(written) == len(written) and bool(matcher.is_accepting())
 
 
 @lru_cache(maxsize=PATTERNS_KEPT_MAX)
-def _matcher(pattern: str) -> LLMatcher:
+def _matcher(pattern: str) -> LLMatcher | None:
+    """The engine's own, which takes time in proportion; None where it cannot read the pattern."""
     matcher = LLMatcher(bytes_view(), lark_of(json.dumps({"type": "string", "pattern": ecma(pattern)})), log_level=0)
-    if matcher.is_error():
-        raise ValueError(f"the pattern {pattern!r} is not supported")
-    return matcher
+    return None if matcher.is_error() else matcher
+
+
+@lru_cache(maxsize=PATTERNS_KEPT_MAX)
+def _backtracking(pattern: str) -> Any:
+    """For look-around: the one matcher that can be stopped, and that lets other threads run meanwhile."""
+    try:
+        return regex.compile(pattern, regex.VERSION0 | (0 if "\\p" in pattern.lower() else regex.ASCII))
+    except regex.error as error:
+        raise ValueError(f"the pattern {pattern!r} is not supported: {error}") from None

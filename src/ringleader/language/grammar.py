@@ -17,6 +17,7 @@ from ringleader.language.content import PARAM, ContentRule, patterned_content
 from ringleader.language.dialects.dialect import CallRule, Dialect, Opens, Reasoning, Shape, Thinking, raw_rule
 from ringleader.language.dialects.lexemes import ANYTHING, containing, literal, until
 from ringleader.language.enforcement import Check
+from ringleader.language.outgrowth import Probe
 from ringleader.language.schema import sentence
 from ringleader.language.tool_choice import ToolChoice
 from ringleader.tokenizer import Tokenizer
@@ -62,7 +63,8 @@ def build(
     """
     if not tools and content is None:
         return None
-    called = callables(tools, choice, tokenizer.grammar_view)
+    probe = Probe(tokenizer.grammar_view)
+    called = callables(tools, choice, probe)
     rules, raw = called.rules, called.raw
     shape = Shape(None if content is None else content.schema, tuple(tool.name for tool in raw))
     lark = _own_answer(dialect, rules, shape, choice, reasoning) or _answer(dialect, rules, shape, choice, reasoning)
@@ -79,7 +81,7 @@ def build(
     warnings, patterned = called.warnings, called.patterned
     if content is not None:
         warnings += content.warnings
-        patterned += patterned_content(content, tokenizer.grammar_view)
+        patterned += patterned_content(content, probe)
     return Grammar(text, warnings, called.checks, patterned)
 
 

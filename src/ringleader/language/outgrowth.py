@@ -15,7 +15,7 @@ from functools import lru_cache
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from ringleader.language.patterns import ecma
-from ringleader.language.recursion import children
+from ringleader.language.recursion import NOT_SCHEMAS, children
 from ringleader.language.schema import WRITTEN, bytes_view, lark_of
 from ringleader.values import Json, Tool
 
@@ -24,11 +24,13 @@ from ringleader.values import Json, Tool
 SCREEN_FUEL = 5_000
 SCREEN_BYTES = 160
 # In earnest: the model's own tokens, the engine's own limits. Some hundred milliseconds, once for each pattern.
-TRIAL_BYTES = 320
-PATTERNS_MAX = 64  # of one schema; those beyond are found at the text that breaks them
+TRIAL_BYTES = 160
+# Of one request: a stranger's patterns cost seconds at most.
+SCREENS_MAX = 256
+TRIALS_MAX = 2
+SPREADS = 2
 KEPT_MAX = 512
 STRING_LIMITS = ("pattern", "minLength", "maxLength")
-NOT_SCHEMAS = ("enum", "const", "default", "examples")
 ADVICE = "Make it simpler: smaller repetitions, none inside another, fewer wildcards."
 CODE = "grammar_too_complex"
 _LEXEMES = re.compile(r'"(?:\\.|[^"\\])*"|/(?:\\.|[^/\\])+/')  # of a Lark grammar
@@ -47,23 +49,37 @@ class Outgrown:
         return f"{shown!r} outgrows what can be enforced, {after}. {ADVICE}"
 
 
-def outgrown(schema: Mapping[str, Json], view: LLTokenizer) -> Outgrown | None:
-    """The first of a schema's patterns that some text was found to break, with a model's vocabulary."""
-    for limits in list(dict.fromkeys(_patterns(schema)))[:PATTERNS_MAX]:
-        node = json.loads(limits)
-        pattern = node["pattern"]
-        string = {"x-guidance": WRITTEN, "type": "string", **node, "pattern": ecma(pattern)}
-        if (text := _breaks(lark_of(json.dumps(string)), pattern, '"', view)) is not None:
-            return Outgrown(pattern, text)
-    return None
+class Probe:
+    """Tries the patterns of one request with one model's vocabulary, under a budget: what is beyond it is found
+    at the text that breaks it."""
 
+    def __init__(self, view: LLTokenizer) -> None:
+        self._view = view
+        self._screens, self._trials = SCREENS_MAX, TRIALS_MAX
 
-def outgrown_raw(tool: Tool, view: LLTokenizer) -> Outgrown | None:
-    """The same of the Lark grammar that a custom tool's input follows."""
-    assert tool.grammar is not None
-    grammar = json.dumps({"grammars": [{"lark_grammar": tool.grammar.definition}]})
-    text = _breaks(grammar, "".join(_LEXEMES.findall(tool.grammar.definition)), "", view)
-    return None if text is None else Outgrown(tool.grammar.definition, text)
+    def schema(self, schema: Mapping[str, Json]) -> Outgrown | None:
+        """The first of a schema's patterns that some text was found to break."""
+        for limits in dict.fromkeys(_patterns(schema)):
+            node = json.loads(limits)
+            pattern = node["pattern"]
+            string = {"x-guidance": WRITTEN, "type": "string", **node, "pattern": ecma(pattern)}
+            if (text := self._breaks(lark_of(json.dumps(string)), pattern, '"')) is not None:
+                return Outgrown(pattern, text)
+        return None
+
+    def raw(self, tool: Tool) -> Outgrown | None:
+        """The same of the Lark grammar that a custom tool's input follows."""
+        assert tool.grammar is not None
+        grammar = json.dumps({"grammars": [{"lark_grammar": tool.grammar.definition}]})
+        text = self._breaks(grammar, "".join(_LEXEMES.findall(tool.grammar.definition)), "")
+        return None if text is None else Outgrown(tool.grammar.definition, text)
+
+    def _breaks(self, grammar: str, pattern: str, begin: str) -> str | None:
+        self._screens -= 1
+        if self._screens < 0 or (spread := _suspicion(grammar, pattern, begin)) is None:
+            return None
+        self._trials -= 1
+        return _breaking(grammar, pattern, begin, spread, self._view) if self._trials >= 0 else None
 
 
 def has_patterns(schema: Mapping[str, Json]) -> bool:
@@ -87,13 +103,22 @@ def _patterns(schema: Json) -> Iterator[str]:
 
 
 @lru_cache(maxsize=KEPT_MAX)
-def _breaks(grammar: str, pattern: str, begin: str, view: LLTokenizer) -> str | None:
-    """A text that breaks the pattern on this vocabulary, or None where none was found."""
-    for spread in range(2):
+def _suspicion(grammar: str, pattern: str, begin: str) -> int | None:
+    """The `spread` of a text that broke the pattern on little fuel, or None where none was found."""
+    if LLMatcher(bytes_view(), grammar, log_level=0).is_error():
+        return None  # it does not compile: it stands in no grammar
+    for spread in range(SPREADS):
         _, broke = _walk(grammar, pattern, begin, spread, SCREEN_BYTES, LLParserLimits(step_lexer_fuel=SCREEN_FUEL))
-        if not broke:
-            continue
-        text, broke = _walk(grammar, pattern, begin, spread, TRIAL_BYTES, LLParserLimits())
+        if broke:
+            return spread
+    return None
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def _breaking(grammar: str, pattern: str, begin: str, spread: int, view: LLTokenizer) -> str | None:
+    """A text that breaks the pattern on this vocabulary, or None where none was found."""
+    for each in range(spread, SPREADS):
+        text, broke = _walk(grammar, pattern, begin, each, TRIAL_BYTES, LLParserLimits())
         reached = text if broke else _trial(grammar, begin, text, view)
         if reached is not None:
             return reached.decode(errors="replace")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ringleader.values import Json
 
+NOT_SCHEMAS = ("enum", "const", "default", "examples")  # keywords whose values are data
 PROOFS_MAX = 32  # passes over the definitions; each proves whole chains, so real schemas need two or three
 
 

@@ -5,6 +5,7 @@ import pytest
 from ringleader.errors import BadRequest
 from ringleader.language.call_rules import callables
 from ringleader.language.custom import as_function
+from ringleader.language.outgrowth import Probe
 from ringleader.language.schema import bytes_view
 from ringleader.language.tool_choice import normalise
 from ringleader.values import CustomGrammar, Tool
@@ -17,14 +18,14 @@ TOO_MUCH = "(.{0,2000}a.{0,2000}){2000}"
 
 def test_only_permitted_tools_are_judged_and_each_once() -> None:
     tools = (NOW, UNIQUE, NOW)
-    assert [rule.name for rule in callables(tools, normalise("auto", tools, True), VIEW).rules] == ["now", "tag"]
-    assert callables(tools, normalise("now", tools, True), VIEW).warnings == ()
-    assert callables(tools, normalise("none", tools, True), VIEW).rules == ()
+    assert [rule.name for rule in callables(tools, normalise("auto", tools, True), Probe(VIEW)).rules] == ["now", "tag"]
+    assert callables(tools, normalise("now", tools, True), Probe(VIEW)).warnings == ()
+    assert callables(tools, normalise("none", tools, True), Probe(VIEW)).rules == ()
 
 
 def test_what_is_left_is_checked_in_the_clients_own_schema_and_warned_of() -> None:
     tools = (NOW, UNIQUE)
-    made = callables(tools, normalise("tag", tools, True), VIEW)
+    made = callables(tools, normalise("tag", tools, True), Probe(VIEW))
     assert made.checks["tag"].schema is UNIQUE.parameters
     assert made.checks["tag"].param == "tools[1].function.parameters"
     (warning,) = made.warnings
@@ -41,7 +42,7 @@ def test_a_grammar_of_a_custom_tool_that_outgrows_the_engine_is_named_by_its_pla
     custom = Tool("run", kind="custom", grammar=CustomGrammar(syntax, definition))  # type: ignore[arg-type]  # of two
     tool = as_function(custom, "") if syntax == "regex" else custom
     with pytest.raises(BadRequest, match=r"Invalid grammar for custom tool 'run': .* outgrows") as caught:
-        callables((NOW, tool), normalise("auto", (NOW, tool), True), VIEW)
+        callables((NOW, tool), normalise("auto", (NOW, tool), True), Probe(VIEW))
     assert caught.value.param == "tools[1].custom.format.grammar.definition"
     assert caught.value.code == "grammar_too_complex"
-    assert callables((NOW, tool), normalise("now", (NOW, tool), True), VIEW).patterned == ()
+    assert callables((NOW, tool), normalise("now", (NOW, tool), True), Probe(VIEW)).patterned == ()

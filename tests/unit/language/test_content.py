@@ -110,7 +110,7 @@ def test_schemas_of_any_type_are_taken(schema: Json, good: list[str], bad: list[
     "schema",
     [
         {"type": "string", "pattern": "("},
-        {"type": "string", "pattern": "(?=a)b"},
+        {"type": "object", "patternProperties": {"(?=a)b": {}}},
         {"type": "thing"},
         {"$ref": "#/nowhere"},
         {"$ref": "http://example.com/schema.json"},
@@ -131,6 +131,7 @@ def test_a_schema_that_nothing_can_be_made_of_is_refused_however_strict(schema: 
     "schema",
     [
         {"type": "string", "format": "colour"},
+        {"type": "string", "pattern": "^(?=a)"},
         {"not": {"type": "null"}},
         {"type": "array", "uniqueItems": True},
         {"type": "object", "dependentRequired": {"a": ["b"]}},

@@ -41,7 +41,8 @@ def test_what_it_does_not_enforce_is_said_in_words_and_refused_to_the_strict(sch
     ("schema", "said"),
     [
         ({"type": "strin"}, "Invalid type: strin. Correct the schema."),
-        ({"type": "string", "pattern": "(?=a)"}, "the pattern (?=a) is not supported: look-around, "),
+        ({"type": "string", "pattern": "(a"}, "the pattern (a is not supported: unclosed group. Correct"),
+        ({"patternProperties": {"(?=a)": {}}}, "the pattern (?=a) is not supported: look-around, "),
         ({"patternProperties": {"^x": {}}, "unevaluatedProperties": False}, "neither enforced nor checked. Take one"),
     ],
 )
@@ -66,6 +67,29 @@ def test_a_text_is_held_against_the_whole_schema() -> None:
     )
     assert violation(made, "[1, ") == "the call of 'f' is not valid JSON as tools[0].function.parameters wants it"
     assert violation(None, "anything") is None
+
+
+# What Zod writes for an e-mail address.
+EMAIL = r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$"
+
+
+def test_a_pattern_with_look_around_is_checked_and_what_stands_beside_it_is_enforced() -> None:
+    schema = {"type": "object", "properties": {"to": {"type": "string", "format": "email", "pattern": EMAIL}}}
+    made = enforce(schema, strict=False, way_out=WAY_OUT)
+    assert made.left == (f"the pattern {EMAIL} cannot be enforced",)
+    assert made.schema["properties"] == {"to": {"type": "string", "format": "email"}}
+    assert violation(check(schema), '{"to": "ada@example.com"}') is None
+    assert "$.to" in (violation(check(schema), '{"to": "a..da@example.com"}') or "")
+    with pytest.raises(ValueError, match=r"look-around, .* is not supported\. Or do otherwise\."):
+        enforce(schema, strict=True, way_out=WAY_OUT)
+
+
+def test_a_pattern_with_look_around_that_takes_too_long_is_said_not_to_be_checked() -> None:
+    begun = time.monotonic()
+    slow = check({"type": "string", "pattern": r"^(?=a)(a|a?b?)*(a*)*(.?a)*\1$"})
+    found = violation(slow, json.dumps("a" * 60 + "!" * 5))
+    assert found is None or "could not be checked" in found or "does not match" in found
+    assert time.monotonic() - begun < 2
 
 
 def test_patterns_of_keys_are_checked_too() -> None:

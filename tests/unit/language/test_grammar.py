@@ -224,7 +224,7 @@ def test_any_other_tool_is_enforced_as_far_as_it_can_be_with_a_warning_and_a_che
     assert not lets(tokenizer, made, call.replace("{}", '{"x": 1'))
 
 
-GREEDY = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(?:.{0,200}a){200}$"}}}
+GREEDY = {"type": "object", "properties": {"x": {"type": "string", "pattern": "(.{0,2000}a.{0,2000}){2000}"}}}
 
 
 @pytest.mark.parametrize("strict", [None, True])
@@ -233,7 +233,7 @@ def test_a_pattern_that_outgrows_the_engine_is_refused_at_the_door_by_its_place(
 ) -> None:
     tools = (NOW, Tool("bad", "", GREEDY, strict))
     for choice in ("auto", "bad"):
-        with pytest.raises(BadRequest, match=r"\(\?:\.\{0,200\}a\)\{200\}.* outgrows .* Make it simpler") as caught:
+        with pytest.raises(BadRequest, match=r"a\.\{0,2000\}\)\{2000\}.* outgrows .* Make it simpler") as caught:
             grammar(tokenizer, choice, tools)
         assert (caught.value.param, caught.value.code) == ("tools[1].function.parameters", "grammar_too_complex")
     grammar(tokenizer, "now", tools)
@@ -257,7 +257,7 @@ def _object(part: Json, **more: Json) -> Json:
 
 HOSTILE: dict[str, Json] = {
     "unclosed group": _object({"type": "string", "pattern": "("}),
-    "look-ahead": _object({"type": "string", "pattern": "(?=a)"}),
+    "look-ahead": _object({"type": "object", "patternProperties": {"(?=a)": {}}}),
     "reference to nowhere": _object({"$ref": "#/$defs/no"}),
     "remote reference": _object({"$ref": "http://localhost/schema"}),
     "reference to itself": {"$ref": "#"},

@@ -5,22 +5,21 @@ import json
 import pytest
 from llguidance import LLMatcher
 
-from ringleader.language.outgrowth import has_patterns, outgrown, outgrown_raw
+from ringleader.language.outgrowth import SCREENS_MAX, TRIALS_MAX, Probe, has_patterns
 from ringleader.language.schema import WRITTEN, bytes_view, lark_of
 from ringleader.values import CustomGrammar, Json, Tool
 
 VIEW = bytes_view()
-TOO_MUCH = "^(?:.{0,200}a){200}$"
-FAR_TOO_MUCH = "(.{0,2000}a.{0,2000}){2000}"
+TOO_MUCH = "(.{0,2000}a.{0,2000}){2000}"  # for single bytes; a real vocabulary breaks (.{0,50}a){50}
 
 
 def string(pattern: str) -> Json:
     return {"type": "string", "pattern": pattern}
 
 
-@pytest.mark.parametrize("pattern", [TOO_MUCH, "(.{1,400}a.{1,400}){9}"])
+@pytest.mark.parametrize("pattern", [TOO_MUCH, "^(?:.{0,500}a.{0,500}){500}$"])
 def test_a_pattern_that_some_text_breaks_is_found_with_such_a_text(pattern: str) -> None:
-    found = outgrown({"type": "object", "properties": {"x": {"items": string(pattern)}}}, VIEW)
+    found = Probe(VIEW).schema({"type": "object", "properties": {"x": {"items": string(pattern)}}})
     assert found is not None
     assert found.pattern == pattern
     assert "Make it simpler" in str(found)
@@ -48,15 +47,15 @@ def test_a_pattern_that_some_text_breaks_is_found_with_such_a_text(pattern: str)
     ],
 )
 def test_a_pattern_that_the_engine_bears_is_let_through(pattern: str) -> None:
-    assert outgrown(string(pattern), VIEW) is None
+    assert Probe(VIEW).schema(string(pattern)) is None
 
 
 def test_patterns_of_keys_and_of_clients_grammars_are_tried_too() -> None:
-    assert outgrown({"patternProperties": {TOO_MUCH: {}}}, VIEW) is not None
-    raw = Tool("t", kind="custom", grammar=CustomGrammar("lark", f"start: A\nA: /{FAR_TOO_MUCH}/"))
-    assert outgrown_raw(raw, VIEW) is not None
+    assert Probe(VIEW).schema({"patternProperties": {TOO_MUCH: {}}}) is not None
+    raw = Tool("t", kind="custom", grammar=CustomGrammar("lark", f"start: A\nA: /{TOO_MUCH}/"))
+    assert Probe(VIEW).raw(raw) is not None
     fine = Tool("t", kind="custom", grammar=CustomGrammar("lark", 'start: "a" B+\nB: /[a-z]+ /'))
-    assert outgrown_raw(fine, VIEW) is None
+    assert Probe(VIEW).raw(fine) is None
 
 
 def test_what_is_a_value_or_a_name_is_no_pattern() -> None:
@@ -65,5 +64,15 @@ def test_what_is_a_value_or_a_name_is_no_pattern() -> None:
         "enum": [{"pattern": TOO_MUCH}],
     }
     assert not has_patterns(schema)
-    assert outgrown(schema, VIEW) is None
+    assert Probe(VIEW).schema(schema) is None
     assert has_patterns({"properties": {"x": string("a")}})
+
+
+def test_what_one_request_may_cost_is_bounded() -> None:
+    probe = Probe(VIEW)
+    broken = [f"(.{{0,2000}}a.{{0,2000}}){{{2000 + n}}}" for n in range(TRIALS_MAX + 1)]
+    assert [probe.schema(string(pattern)) is None for pattern in broken] == [False] * TRIALS_MAX + [True]
+    many = {"properties": {f"p{n}": string(f"^x{n}$") for n in range(SCREENS_MAX)}}
+    spent = Probe(VIEW)
+    assert spent.schema(many) is None
+    assert spent.schema(string(TOO_MUCH)) is None
