@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,11 @@ Home = Annotated[Path | None, typer.Option(envvar="RINGLEADER_HOME", help="Where
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
+Door = Annotated[
+    str, typer.Option(help="host:port of the founder's join door, should it have moved since this machine joined.")
+]
+
+
 @app.command()
 def invite(
     ttl: Annotated[str, typer.Option(help="How long the invitation is good: 90s, 10m, 2h, 1d.")] = "10m",
@@ -42,9 +48,9 @@ def invite(
 
 
 @app.command()
-def nodes(home: Home = None, as_json: AsJson = False) -> None:
+def nodes(door: Door = "", home: Home = None, as_json: AsJson = False) -> None:
     """List who was let in."""
-    raise typer.Exit(run(_nodes(home, as_json)))
+    raise typer.Exit(run(_nodes(home, door, as_json)))
 
 
 @app.command()
@@ -56,9 +62,9 @@ def forget(
 
 
 @app.command()
-def rotate(home: Home = None) -> None:
+def rotate(door: Door = "", home: Home = None) -> None:
     """Give this node a new key and certificate; on the node that made the cluster, also end all open invitations."""
-    raise typer.Exit(run(_rotate(home)))
+    raise typer.Exit(run(_rotate(home, door)))
 
 
 @app.command()
@@ -66,10 +72,11 @@ def leave(
     dissolve: Annotated[
         bool, typer.Option("--dissolve", help="Go even if this node holds the cluster's keys and others need them.")
     ] = False,
+    door: Door = "",
     home: Home = None,
 ) -> None:
     """Delete this machine's membership. Its models stay."""
-    raise typer.Exit(run(_leave(home, dissolve)))
+    raise typer.Exit(run(_leave(home, door, dissolve)))
 
 
 async def _invite(home: Path | None, ttl: str, uses: int, addresses: tuple[str, ...], as_json: bool) -> int:
@@ -90,8 +97,8 @@ async def _invite(home: Path | None, ttl: str, uses: int, addresses: tuple[str, 
     return 0
 
 
-async def _nodes(home: Path | None, as_json: bool) -> int:
-    credentials = _credentials(home)
+async def _nodes(home: Path | None, door: str, as_json: bool) -> int:
+    credentials = _credentials(home, door)
     members = await _members(credentials)
     if as_json:
         listed = [_line(each) | {"this": each.node == credentials.node} for each in members]
@@ -117,13 +124,13 @@ async def _forget(home: Path | None, node: str) -> int:
     return 0
 
 
-async def _rotate(home: Path | None) -> int:
+async def _rotate(home: Path | None, door: str) -> int:
     from ringleader.net.joining import rotate as renew_here
     from ringleader.trust.authority import has_authority
     from ringleader.trust.cluster import rotate_founder
     from ringleader.trust.invitations import withdraw_all
 
-    credentials = _credentials(home)
+    credentials = _credentials(home, door)
     if has_authority(credentials.directory):
         rotate_founder(credentials.directory)
         ended = withdraw_all(credentials.directory, time.time())
@@ -138,12 +145,12 @@ async def _rotate(home: Path | None) -> int:
     return 0
 
 
-async def _leave(home: Path | None, dissolve: bool) -> int:
+async def _leave(home: Path | None, door: str, dissolve: bool) -> int:
     from ringleader.net.joining import say_goodbye
     from ringleader.trust.authority import has_authority
     from ringleader.trust.cluster import leave as leave_here
 
-    credentials = _credentials(home)
+    credentials = _credentials(home, door)
     if not has_authority(credentials.directory):
         try:
             await say_goodbye(credentials)
@@ -171,12 +178,16 @@ def _directory(home: Path | None) -> Path:
     return state_directory(home)
 
 
-def _credentials(home: Path | None) -> Credentials:
+def _credentials(home: Path | None, door: str) -> Credentials:
     from ringleader.trust.credentials import load
+    from ringleader.trust.invitations import check_address
 
     found = load(_directory(home))
     if found is None:
         raise NotTrusted("this machine belongs to no cluster: start one with ringleader node, or join one with --join")
+    if door and found.door:  # a founder has no door to go to
+        check_address(door)
+        return replace(found, door=(door,))
     return found
 
 

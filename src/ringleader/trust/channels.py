@@ -49,6 +49,7 @@ class GuardedServer:
             ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_DEADLINE_S * 1000)),
             ("grpc.max_allowed_incoming_connections", CONNECTIONS_MAX),
             ("grpc.max_concurrent_streams", STREAMS_MAX),
+            ("grpc.so_reuseport", 0),  # or a second node would share a port that is taken, unnoticed
         ]
         guards = [self._guard] if self._guard is not None else []
         self.server: grpc.aio.Server = grpc.aio.server(interceptors=guards, options=[*options, *limits])

@@ -16,9 +16,18 @@ from ringleader.trust.authority import (
     new_key,
 )
 from ringleader.trust.credentials import Credentials, erase, load, new_id, node_id, store
-from ringleader.trust.members import Member, add_member, find_member, mark_revoked, printable, read_members
+from ringleader.trust.invitations import INVITATIONS_FILE
+from ringleader.trust.members import (
+    MEMBERS_FILE,
+    Member,
+    add_member,
+    find_member,
+    mark_revoked,
+    printable,
+    read_members,
+)
 from ringleader.trust.private_files import locked, write_private
-from ringleader.trust.revocations import Revocations, revoke
+from ringleader.trust.revocations import REVOCATIONS_FILE, Revocations, revoke
 
 CLUSTER_NAME = "home"
 
@@ -47,10 +56,18 @@ def _found(directory: Path, name: str, now: float, cluster_name: str) -> Credent
             key=key_to_pem(key),
             directory=directory,
         )
+        _set_aside(directory, now)
         write_private(directory / AUTHORITY_KEY_FILE, key_to_pem(authority.key))
         store(credentials)
     add_member(directory, Member(node, name, now, founder=True))
     return credentials
+
+
+def _set_aside(directory: Path, now: float) -> None:
+    """What an older cluster's founder kept here, whose membership was lost: no part of the new one, never deleted."""
+    for name in (AUTHORITY_KEY_FILE, MEMBERS_FILE, INVITATIONS_FILE, REVOCATIONS_FILE):
+        if (directory / name).exists():
+            (directory / name).rename(directory / f"{name}.{now:.0f}")
 
 
 def forget(directory: Path, who: str) -> tuple[Member, Revocations]:

@@ -156,7 +156,7 @@ def erase(directory: Path, node: NodeId | None = None) -> None:
     term = _node_file(directory)["term"]
     (directory / MEMBERSHIP_FILE).unlink(missing_ok=True)  # first: what is left without it is no membership
     for path in directory.iterdir():
-        if path.is_file() and path.name != ".lock":
+        if path.is_file() and not path.name.endswith(".lock"):  # a running node holds one
             path.unlink(missing_ok=True)
     write_json(directory / NODE_FILE, {"node": node or new_id(), "term": term})
 

@@ -145,6 +145,11 @@ def parse_ttl(text: str) -> float:
     return float(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[found[2]]
 
 
+def check_address(address: str) -> None:
+    """Raises BadRequest unless the address is host:port."""
+    _split(address)
+
+
 def _hashed(secret: bytes) -> str:
     """The secret is 128 random bits: a plain hash of it cannot be turned round."""
     return hashlib.sha256(secret).hexdigest()

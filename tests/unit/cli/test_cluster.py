@@ -100,3 +100,19 @@ def test_the_founder_forgets_by_name_and_does_not_leave_by_mistake(cluster: Clus
     assert done.stdout.startswith("mini (")
     assert command(tmp_path / "studio", "forget", "nobody").returncode == 1
     assert command(tmp_path / "studio", "leave", "--dissolve").returncode == 0
+
+
+async def test_a_door_that_has_moved_is_found_when_it_is_told_and_remembered(cluster: Cluster, tmp_path: Path) -> None:
+    async with open_door(cluster.founder) as door:
+        member = await join(str(door.invite()), tmp_path / "mini" / "cluster", "mini")
+    mini = tmp_path / "mini"
+    async with open_door(cluster.founder) as moved:
+        lost = await in_thread(mini, "nodes")
+        assert lost.returncode == 3
+        assert "does not answer" in lost.stderr
+        assert (await in_thread(mini, "nodes", "--door", "nonsense")).returncode == 1
+        assert (await in_thread(mini, "rotate", "--door", moved.address)).returncode == 0
+        assert (await in_thread(mini, "nodes")).returncode == 0
+    renewed = load(member.directory)
+    assert renewed is not None
+    assert renewed.door == (moved.address,)

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from ringleader.errors import NotTrusted
-from ringleader.trust.authority import check_issued, has_authority, key_to_pem, new_key
+from ringleader.trust.authority import AUTHORITY_KEY_FILE, check_issued, has_authority, key_to_pem, new_key
 from ringleader.trust.cluster import forget, is_alone, leave, open_membership, renew, rotate_founder
-from ringleader.trust.credentials import load, node_id, read_term, write_term
+from ringleader.trust.credentials import MEMBERSHIP_FILE, load, node_id, read_term, write_term
 from ringleader.trust.members import read_members
+from ringleader.trust.revocations import load_list
 from tests.security.clusters import make_cluster
 
 
@@ -21,6 +22,19 @@ def test_the_first_start_makes_a_cluster_and_the_next_ones_keep_it(tmp_path: Pat
     assert has_authority(directory)
     assert open_membership(directory, "renamed", now=9.0) == made
     assert [(m.name, m.since, m.founder) for m in read_members(directory)] == [("studio", 5.0, True)]
+
+
+def test_a_key_whose_membership_was_lost_is_set_aside_and_not_overwritten(tmp_path: Path) -> None:
+    directory = tmp_path / "cluster"
+    old = open_membership(directory, "studio", now=5.0)
+    forget(directory, "0" * 16)
+    key = (directory / AUTHORITY_KEY_FILE).read_bytes()
+    (directory / MEMBERSHIP_FILE).unlink()
+    new = open_membership(directory, "studio", now=9.0)
+    assert (new.node, load_list(new).number) == (old.node, 0)
+    assert [each.since for each in read_members(directory)] == [9.0]
+    assert (directory / f"{AUTHORITY_KEY_FILE}.9").read_bytes() == key
+    assert (directory / AUTHORITY_KEY_FILE).read_bytes() != key
 
 
 def test_two_first_starts_at_once_make_one_cluster(tmp_path: Path) -> None:
@@ -48,12 +62,13 @@ def test_who_leaves_keeps_its_term_and_its_models_and_gets_a_new_id(tmp_path: Pa
     models = b.directory.parent / "models"
     models.mkdir()
     write_term(b.directory, 12)
+    (b.directory / "running.lock").touch(0o600)  # a node that runs holds it: another must not take its place
     leave(b.directory)
     assert load(b.directory) is None
     assert node_id(b.directory) != b.node
     assert read_term(b.directory) == 12
     assert models.is_dir()
-    assert sorted(path.name for path in b.directory.iterdir()) == [".lock", "node.json"]
+    assert sorted(path.name for path in b.directory.iterdir()) == [".lock", "node.json", "running.lock"]
 
 
 def test_a_founder_that_others_need_does_not_leave_by_mistake(tmp_path: Path) -> None:
