@@ -12,7 +12,7 @@ FAST_TESTS := tests/test_tidy.py tests/unit tests/sim tests/api -m "not ring" \
 	--ignore=tests/unit/shard/test_prepared.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test conformance check lint setup run status bench proto clean model
+.PHONY: help demo test sim conformance check lint setup run status bench proto clean model
 
 help:  ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,11 +23,15 @@ demo: setup  ## Set everything up, start a ring of two shards, force a tool call
 test: setup model  ## Run the whole test suite
 	$(BIN)/python -m pytest
 
+SEEDS := 10000
+sim: setup  ## Run the simulated cluster through many seeds: make sim SEEDS=100000
+	$(BIN)/python -m tests.sim.run_seeds $(SEEDS)
+
 conformance: setup model  ## Prove tool calls and structured output in full: every dialect, a quarter of an hour
 	@PYTHON=$(BIN)/python tests/conformance/run_all.sh
 
 check: lint  ## Format, lint, strict types, house rules and fast tests (under two minutes)
-	$(BIN)/python -m pytest -q -x $(FAST_TESTS)
+	SIM_SEEDS=200 $(BIN)/python -m pytest -q -x $(FAST_TESTS)
 
 lint: setup
 	$(BIN)/ruff format --check src tests

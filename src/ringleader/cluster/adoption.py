@@ -78,6 +78,9 @@ class Foundlings:
         due = [f for f in self._found.values() if f.whole or now - f.since >= ADOPT_GRACE_S]
         return sorted(due, key=lambda found: found.rank, reverse=True)
 
+    def all(self) -> list[Found]:
+        return [found for found in self._found.values() if found.shards]
+
     def waiting(self) -> bool:
         """Whether a plan is not whole yet."""
         return any(found.shards and not found.whole for found in self._found.values())

@@ -38,6 +38,8 @@ def _not_there(
     ring: Ring, shard: Shard, report: m.ShardReport | None, news: list[m.Event], orders: list[m.Effect]
 ) -> None:
     if shard.state == "loading" and not shard.seen:
+        if report is not None:  # a master before this one got further
+            shard.attempt = max(shard.attempt, report.attempt + 1)
         orders.append(ring.order_to_start(shard))
     elif shard.alive:
         news.append(m.ShardDied(ring.plan.hash, shard.index, "its node does not run it any more"))

@@ -1,7 +1,7 @@
 """The shards of this node: what was ordered, what the supervisor said, and what the beats report of both.
 
-Laws: one process a place (plan, index); an attempt that is known is not started again; a dead one stays known,
-so that a late copy of its order starts nothing.
+Laws: one process a place (plan, index); an attempt that is known is not started again; a dead one stays known
+while it is reported, so that a late copy of its order starts nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Holdings:
         """Obey a StartOrder that has passed the fence."""
         place = (order.assignment.plan.hash, order.index)
         known = self._held.get(place)
-        if known is not None and known.report.attempt >= order.attempt:
+        news = known is None or (not known.alive and now - known.since >= DEAD_REPORTED_S)
+        if known is not None and not news and known.report.attempt >= order.attempt:
             return []
         if known is not None and known.alive:  # the order's sender took it for dead: it must go first
             return self.stop(*place, now)
@@ -80,12 +81,20 @@ class Holdings:
         """For the beats: the living, and those that died lately."""
         return tuple(held.report for held in self._held.values() if held.alive or now - held.since < DEAD_REPORTED_S)
 
+    def held_bytes(self) -> int:
+        """What the living shards hold of this node's memory now, as far as they said."""
+        return sum(_resident(held.report) for held in self._held.values() if held.alive)
+
     def _put(self, place: Place, report: m.ShardReport, now: float) -> None:
         self._held[place] = _Held(report, now)
         self.version += 1
         too_many = max(0, len(self._held) - PLACES_MAX)
         for old in [key for key, held in self._held.items() if not held.alive][:too_many]:
             del self._held[old]
+
+
+def _resident(report: m.ShardReport) -> int:
+    return max(report.memory_bytes, int(report.assignment.plan.stages[report.index].weight_bytes * report.progress))
 
 
 def _can_become(old: m.ShardReport, new: m.ShardReport) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from ringleader.cluster import messages as m
-from ringleader.cluster.adoption import ADOPT_GRACE_S, Found, Foundlings
+from ringleader.cluster.adoption import ADOPT_GRACE_S, Found
 from ringleader.cluster.followup import by_place, follow_up
 from ringleader.cluster.placement import Placement
 from ringleader.cluster.replanning import LOOK_AFTER_S, worth_moving
@@ -37,7 +37,7 @@ class Leadership:
         self._placement = Placement(me, term)
         self._nodes = self._placement.nodes
         self._rollouts = self._placement.rollouts
-        self._foundlings = Foundlings()
+        self._foundlings = self._placement.foundlings
         self._settle_by = now if term == m.NO_TERM else now + ADOPT_GRACE_S
         self._settled = term == m.NO_TERM
         self._idle_unload_s = idle_unload_s
@@ -90,7 +90,7 @@ class Leadership:
     def _hear(self, event: m.Event, now: float) -> list[m.Effect]:
         match event:
             case m.NodeJoined():
-                return self._node_joined(event.profile, now)
+                return self._node_joined(event, now)
             case m.NodeReported():
                 return self._node_reported(event, now)
             case m.NodeLost():
@@ -100,7 +100,10 @@ class Leadership:
             case m.RequestArrived():
                 return self._request_arrived(event, now)
             case m.RequestEnded():
-                self._requests.end(event.request)
+                request = self._requests.end(event.request)
+                ring = self._placement.ring_of(request.plan) if request is not None and request.plan else None
+                if ring is not None:
+                    ring.answered()
                 return []
             case m.RequestCancelled():
                 request = self._requests.end(event.request)
@@ -112,11 +115,12 @@ class Leadership:
             case _:
                 return []  # the network is the machine's business around this one
 
-    def _node_joined(self, profile: m.NodeProfile, now: float) -> list[m.Effect]:
+    def _node_joined(self, event: m.NodeJoined, now: float) -> list[m.Effect]:
         effects: list[m.Effect] = []
+        profile = event.profile
         if profile.node in self._nodes:  # a new process: its shards are not ours any more
             effects += self._node_lost(profile.node, "it joined anew", now)
-        self._nodes.join(profile, self._placement.resident_bytes(profile.node))
+        self._nodes.join(profile, self._placement.held_bytes(profile.node, profile))
         shown = self._nodes.name(profile.node)
         if profile.node != self._nodes.me:
             effects.append(m.Tell(f"node {shown} joined ({profile.chip}, {profile.host})", kind="node_joined"))
@@ -127,6 +131,8 @@ class Leadership:
             rollout.look_at = now + LOOK_AFTER_S
             if rollout.ring is None:
                 rollout.try_soon(now)
+        if event.shards is not None:
+            effects += self._follow_up(profile.node, event.shards, now)
         return effects
 
     def _node_lost(self, node: NodeId, reason: str, now: float) -> list[m.Effect]:
@@ -189,7 +195,8 @@ class Leadership:
 
     def _ticked(self, now: float) -> list[m.Effect]:
         effects: list[m.Effect] = []
-        self._settled = self._settled or now >= self._settle_by
+        if now >= self._settle_by and (not self._foundlings.waiting() or now >= self._settle_by + ADOPT_GRACE_S):
+            self._settled = True
         self._nodes.forget_lost(now)
         for request in self._requests.overdue(now):
             self._requests.end(request.request)
@@ -211,7 +218,8 @@ class Leadership:
         if node not in self._nodes:
             return []
         effects = self._follow_up(node, event.shards, now) if event.shards is not None else []
-        self._nodes.report(node, event.memory_free_bytes, self._placement.resident_bytes(node), event.profile)
+        held = self._placement.held_bytes(node, event.profile)
+        self._nodes.report(node, event.memory_free_bytes, held, event.profile)
         return effects
 
     def _follow_up(self, node: NodeId, shards: tuple[m.ShardReport, ...], now: float) -> list[m.Effect]:
@@ -239,11 +247,12 @@ class Leadership:
                 effects += ring.stop(now)  # one that is ready is worth more than one that loads
                 self._placement.drop(rollout, ring, now)
                 ring = None
-            if ring is None:
+            if ring is None and self._placement.has_room(found):
                 effects += self._take_over(rollout, found, now)
                 continue
-            self._placement.retire(found.plan)
-            text = f"another ring of {rollout.model} is stopped: this one serves it already"
+            self._placement.see_off(found, now)
+            why = "this one serves it already" if ring is not None else "its memory was given to others"
+            text = f"a ring of {rollout.model} that another master made is stopped: {why}"
             effects += [m.Tell(text, rollout.model, "shard_stray"), *_stop_all(found)]
         return effects
 

@@ -45,18 +45,23 @@ class Leading:
         now: float,
     ) -> list[m.Effect]:
         """Let the leadership hear what the event means to it, and what this node's own shards and wishes are."""
-        effects: list[m.Effect] = []
+        if isinstance(event, m.NodeReported):
+            self._me, self._reported_version = profile, -1
+        effects = self._report_own(now)  # first of all: what this node holds already is not planned again
         for news in [*self._of_followers(event, members, now), *self._fresh(wants)]:
             effects += self._hear(news, now)
         match event:
-            case m.NodeReported():
-                self._me, self._reported_version = profile, -1
             case m.Ticked():
                 if all(peer.node in self._followers for peer in members.heard(now)):
                     self.leadership.everyone_is_here()
                 effects += self._hear(event, now)
             case m.RingLinked() | m.RingBroke() | m.RequestArrived() | m.RequestEnded() | m.RequestCancelled():
                 effects += self._hear(event, now)
+        return effects + self._report_own(now)
+
+    def _report_own(self, now: float) -> list[m.Effect]:
+        """What follows from this node's own shards, until nothing more does."""
+        effects: list[m.Effect] = []
         for _ in range(ROUNDS_MAX):
             if self._reported_version == self._holdings.version:
                 break
@@ -84,9 +89,11 @@ class Leading:
             peer.followed_at = now
             if peer.node not in self._followers:
                 self._followers[peer.node] = beat.incarnation
-                news.append(m.NodeJoined(beat.profile))
-            free = beat.profile.memory_free_bytes
-            news += [m.NodeReported(peer.node, free, beat.shards, beat.profile), *self._fresh(beat.wants)]
+                news.append(m.NodeJoined(beat.profile, beat.shards))
+            else:
+                free = beat.profile.memory_free_bytes
+                news.append(m.NodeReported(peer.node, free, beat.shards, beat.profile))
+            news += self._fresh(beat.wants)
         return news
 
     def _lost(self, peer: Peer, reason: str) -> m.NodeLost:

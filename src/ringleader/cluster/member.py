@@ -25,8 +25,10 @@ PAUSE_S = 1.0  # between two steps, which come ten a second: longer, and this pr
 
 
 class Member:
-    """`incarnation` is drawn anew at each start of the process; `persisted_term` is what the last PersistTerm
-    wrote, 0 at first. `now` is any clock in seconds that does not go back; the same for all calls."""
+    """`incarnation` must be greater at each start of the same node (the wall clock's nanoseconds, or one more than
+    the last where the clock went back); `persisted_term` is what the last PersistTerm wrote, 0 at first.
+    `now` is any clock in seconds that does not go back; the same for all calls.
+    """
 
     def __init__(
         self,
@@ -117,8 +119,6 @@ class Member:
                 return self._peer_up(event.node, election, now)
             case m.PeerDown():
                 self._members.suspect(event.node, event.reason, now)
-                if (peer_row := self._members.peer(event.node)) is not None:
-                    peer_row.connected = False
                 return []
             case m.Woke():
                 return self._woke(event.slept_s, election, now)
@@ -165,7 +165,7 @@ class Member:
         peer = self._members.meet(node, now)
         if peer is None:
             return []
-        peer.connected = True
+        peer.met = True
         self._urgent = True
         return []
 
@@ -191,7 +191,12 @@ class Member:
     def _self_reported(self, event: m.NodeReported) -> list[m.Effect]:
         if event.node == self._profile.node:
             profile = event.profile if event.profile is not None else self._profile
-            self._profile = replace(profile, node=self._profile.node, memory_free_bytes=event.memory_free_bytes)
+            self._profile = replace(
+                profile,
+                node=self._profile.node,
+                memory_free_bytes=event.memory_free_bytes,
+                memory_held_bytes=self._holdings.held_bytes(),
+            )
         return []
 
     def _obey(self, order: m.StartOrder | m.StopOrder, now: float) -> list[m.Effect]:
@@ -264,7 +269,7 @@ class Member:
             wants=tuple(self._wants.values()),
             leaving=self._leaving,
         )
-        return [m.Send(peer.node, beat) for peer in self._members.peers() if peer.connected]
+        return [m.Send(peer.node, beat) for peer in self._members.peers() if peer.met]
 
 
 def _elected(name: str, term: m.Term, leads: bool) -> m.Tell:

@@ -6,7 +6,6 @@ beat is younger than LOST_AFTER_S, or SUSPECTED_FOR_S when a stream to it broke;
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -15,11 +14,10 @@ from ringleader.values import NodeId
 
 BEAT_S = 0.4
 LOST_AFTER_S = 2.0  # five beats: fewer would take a busy machine's hiccup for a death
-SUSPECTED_FOR_S = 0.5  # of silence after a stream broke: a beat in between clears the suspicion
+SUSPECTED_FOR_S = 1.0  # of silence after a stream broke: time to dial anew, and for the beat that clears it
 FORGET_AFTER_S = 600.0
 PEERS_MAX = 64  # twice what the mesh is built for
 ADDRESSES_MAX = 8  # a peer: cable, Wi-Fi, Thunderbolt, each IPv4 and IPv6
-PROCESSES_MAX = 8  # of one node that were replaced; only their late beats must be told apart
 
 NEVER = float("-inf")
 
@@ -34,9 +32,8 @@ class Peer:
     followed_at: float = NEVER
     suspected_at: float | None = None
     reason: str = ""  # why it is suspected, or left
-    connected: bool = False  # our stream to it stands
+    met: bool = False  # a stream to it stood once: beats are sent, the transport drops what cannot go
     addresses: list[str] = field(default_factory=list)
-    past: deque[int] = field(default_factory=lambda: deque(maxlen=PROCESSES_MAX))
 
     def silent(self, since: float, now: float) -> bool:
         """Whether nothing that came at `since` is young enough to count now."""
@@ -75,13 +72,8 @@ class Membership:
         if beat.profile.node != node or (peer := self.meet(node, now)) is None:
             return False
         last = peer.beat
-        if last is not None and last.incarnation == beat.incarnation:
-            if beat.count <= last.count:
-                return False
-        elif beat.incarnation in peer.past:
+        if last is not None and (beat.incarnation, beat.count) <= (last.incarnation, last.count):
             return False
-        elif last is not None:
-            peer.past.append(last.incarnation)
         peer.beat = beat
         peer.heard_at = NEVER if beat.leaving else now
         peer.suspected_at = None
@@ -134,7 +126,7 @@ class Membership:
             peer.heard_at = peer.followed_at = NEVER
 
     def _forget_one(self, now: float) -> None:
-        gone = [p for p in self._peers.values() if not p.connected and now - p.heard_at >= FORGET_AFTER_S]
+        gone = [p for p in self._peers.values() if now - p.heard_at >= FORGET_AFTER_S]
         if gone:
             del self._peers[min(gone, key=lambda peer: peer.heard_at).node]
 

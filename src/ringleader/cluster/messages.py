@@ -96,7 +96,10 @@ class StopAsked:
 
 @dataclass(frozen=True, slots=True)
 class NodeJoined:
+    """To a leadership: the node follows from now on. `shards` are those that it brings; None: not told."""
+
     profile: NodeProfile
+    shards: tuple[ShardReport, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ringleader.cluster import messages as m
+from ringleader.cluster.adoption import Found, Foundlings
 from ringleader.cluster.nodes import NodeTable
-from ringleader.cluster.plan import Plan, make_plan
+from ringleader.cluster.plan import NODE_RESERVE_BYTES, Plan, make_plan
 from ringleader.cluster.requests import Request
 from ringleader.cluster.rings import STOP_DEADLINE_S, Ring, Shard, first_epoch
 from ringleader.cluster.rollout import Rollout
@@ -39,6 +40,7 @@ class Placement:
         self.nodes = NodeTable(me)
         self.rollouts: dict[ModelId, Rollout] = {}
         self.term = term
+        self.foundlings = Foundlings()
         self._leaving: dict[tuple[PlanHash, int], _Leaving] = {}
         self._retired: deque[PlanHash] = deque(maxlen=RETIRED_MAX)
         self._plans_made = 0
@@ -229,9 +231,11 @@ class Placement:
                 orders.append(m.StopShard(node, plan, index))
         return orders
 
-    def retire(self, plan: PlanHash) -> None:
+    def see_off(self, found: Found, now: float) -> None:
         """A plan that this master does not want: its shards are told to stop whenever they are reported."""
-        self._retired.append(plan)
+        self._retired.append(found.plan)
+        for index, (node, report) in found.shards.items():
+            self._leaving[found.plan, index] = _Leaving(node, report.memory_bytes, now + STOP_DEADLINE_S)
 
     def knows(self, plan: PlanHash) -> bool:
         """Whether the plan is, or was, of this master."""
@@ -252,12 +256,28 @@ class Placement:
     def names(self) -> dict[NodeId, str]:
         return {profile.node: profile.name for profile in self.nodes.profiles()}
 
-    def resident_bytes(self, node: NodeId) -> int:
-        """What our shards hold of the node's memory now, as far as is known."""
+    def held_bytes(self, node: NodeId, profile: m.NodeProfile | None) -> int:
+        """What our shards held of the node's memory when its free memory was measured: as it says itself, where
+        there are terms. What is known of the shards now may be younger than that measurement."""
+        if profile is not None and self.term != m.NO_TERM:
+            return profile.memory_held_bytes
         kept = [rollout.before for rollout in self.rollouts.values() if rollout.before is not None]
         held = sum(s.resident_bytes for ring in [*self.rings(), *kept] for s in ring.shards if s.stage.node == node)
         return held + sum(shard.resident_bytes for shard in self._leaving.values() if shard.node == node)
 
     def _promised(self, without: Sequence[Rollout] = ()) -> list[tuple[NodeId, int]]:
-        rings = [r.ring for r in self.rollouts.values() if r.ring is not None and r not in without]
-        return [(stage.node, stage.memory_bytes) for ring in rings for stage in ring.plan.stages]
+        """What living plans may use, those included that may yet be taken over."""
+        plans = [r.ring.plan for r in self.rollouts.values() if r.ring is not None and r not in without]
+        plans += [found.assignment.plan for found in self.foundlings.all()]
+        return [(stage.node, stage.memory_bytes) for plan in plans for stage in plan.stages]
+
+    def has_room(self, found: Found) -> bool:
+        """Whether a plan that was found does not take memory that this master has planned with."""
+        stages = found.assignment.plan.stages
+        mine = [r.assignment for r in self.rollouts.values() if r.assignment is not None]
+        planned = {stage.node for a in mine if a.term == self.term for stage in a.plan.stages}
+        if found.whole and not planned & {stage.node for stage in stages}:
+            return True  # it runs: nobody's figures say that it does not fit
+        promised = [*self._promised(), *((stage.node, stage.memory_bytes) for stage in stages)]
+        room = {profile.node: profile.memory_free_bytes for profile in self.nodes.plannable(promised)}
+        return all(room.get(stage.node, NODE_RESERVE_BYTES) >= NODE_RESERVE_BYTES for stage in stages)

@@ -194,6 +194,11 @@ class Ring:
         self._enter("serving", now)
         return [self._tell("ring_serves", f"serves ({self.describe_stages()}), epoch {self.epoch}")]
 
+    def answered(self) -> None:
+        """A request came to its end here: what failed before does not fail for a reason that lasts."""
+        if self.state == "serving":
+            self.failures = 0
+
     def broke(self, event: RingBroke, now: float) -> list[Effect]:
         if self.state not in ("linking", "serving") or event.epoch != self.epoch:
             return []

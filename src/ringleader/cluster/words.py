@@ -21,6 +21,7 @@ class NodeProfile:
     """A node as it describes itself. `host` is where its shards can be dialled, `control` (host:port each)
     where its control plane can.
 
+    `memory_held_bytes` is what its shards held when `memory_free_bytes` was measured (the machine fills it in).
     `bytes_per_s` is how fast it goes through weights when it decodes, as measured (0: not measured, the chip's
     name tells); `links` is how it reaches other nodes, as far as it measured that.
     """
@@ -34,6 +35,7 @@ class NodeProfile:
     control: tuple[str, ...] = ()
     bytes_per_s: float = 0.0
     links: tuple[Link, ...] = ()
+    memory_held_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -122,7 +124,7 @@ class Contact:
 class Beat:
     """Everything that a node says of itself, every BEAT_S to every peer, and at once when it matters.
 
-    `incarnation` is drawn at each start of the process; `count` grows with each beat of one incarnation, so that
+    `incarnation` is greater at each start of the node, and `count` with each beat of one incarnation, so that
     a late one changes nothing. `follows` is the term obeyed now (its own while it leads), None while it looks for
     a master; `fence` the highest term ever obeyed: orders of lower ones are refused. `hears` are the peers whose
     beats arrive here, `contacts` how to dial them. `leaving`: its last beat, it was told to stop.
