@@ -16,6 +16,7 @@ CONTROL_PORT = 52416
 JOIN_PORT = 52417
 CONTEXT_DEFAULT = 8192  # tokens of prompt and answer; a plan reserves KV for STREAMS_PLANNED such requests
 STREAMS_PLANNED = 2
+IDLE_UNLOAD_S = 1800.0  # of nobody asking for a model: its owner wants the memory back
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -23,41 +24,62 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 class NodeOptions:
     """Options of `ringleader node`.
 
-    `peer` None makes this node the master; otherwise host:port of the master's control port. `models` are
-    served from the start, by store name, hf:org/name or path. `layers` and `shards` override the plan.
-    `home` None means the user's data directory. `named_finish` is the finish_reason of a call that was
-    forced by name: what agents act on, or what OpenAI itself sends.
+    `host` is where other nodes reach this one: an address of one interface, or "" for all. `peers` are host:port
+    of other nodes' control ports, where discovery (`mdns`) does not find them. `join` is an invitation. `models` are
+    served from the start, by store name, hf:org/name or path; `layers`, `shards`, `objective` and `exclude` say how.
+    A model that nobody asked for in `idle_unload_s` is unloaded (0: never). `home` None means the user's data
+    directory, `state` None the one below it. `named_finish` is the finish_reason of a call that was forced by
+    name: what agents act on, or what OpenAI itself sends.
     """
 
     name: str
-    host: str = "127.0.0.1"
+    host: str = ""
     control_port: int = CONTROL_PORT
     api_host: str = "127.0.0.1"
     api_port: int = API_PORT
     api_key: str | None = None
-    peer: str | None = None
+    join_port: int = JOIN_PORT
+    peers: tuple[str, ...] = ()
+    join: str | None = None
+    mdns: bool = True
+    insecure: bool = False
     models: tuple[str, ...] = ()
     shards: int | None = None
     layers: tuple[tuple[str, int, int], ...] = ()
+    objective: Literal["latency", "throughput"] = "latency"
+    exclude: tuple[str, ...] = ()
+    idle_unload_s: float = IDLE_UNLOAD_S
     context: int = CONTEXT_DEFAULT
     wait_for: int = 1
     named_finish: Literal["tool_calls", "stop"] = "tool_calls"
     home: Path | None = None
+    state: Path | None = None
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
             raise BadRequest(f"--name {self.name!r}: use up to 63 letters, digits, '.', '_' and '-'", param="name")
         if self.context < 16:
             raise BadRequest("--context must be at least 16 tokens", param="context")
-        if self.peer is not None and not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^:\s]+):\d{1,5}", self.peer):
-            raise BadRequest(
-                f"--peer {self.peer!r}: write host:port, as in mac-studio.local:{CONTROL_PORT}", param="peer"
-            )
+        if self.insecure and self.join is not None:
+            raise BadRequest("--join makes connections secure: leave --insecure out", param="join")
+        if self.insecure:
+            check_insecure(self.listen_host)
+        if self.idle_unload_s < 0:
+            raise BadRequest("--idle-unload must be 0 (never) or some minutes", param="idle_unload")
         if self.api_host not in {"127.0.0.1", "localhost", "::1"} and not self.api_key:
             raise BadRequest(
                 f"--api-host {self.api_host} is open to the network: set a key with --api-key or RINGLEADER_API_KEY",
                 param="api_key",
             )
+
+    @property
+    def listen_host(self) -> str:
+        """Where this node listens for others: the given host, or every interface; loopback without encryption."""
+        if self.host:
+            return self.host
+        if self.insecure:
+            return "127.0.0.1"
+        return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
 
 
 def check_insecure(*hosts: str) -> str:

@@ -9,8 +9,10 @@ from ringleader.values import Finish, Sampling, SlotSpec, TokenLogprob
 
 PROTOCOL_VERSION = 1
 DIAL_DEADLINE_S = 10.0
+EPOCH_KEY = "ringleader-epoch"  # of a master's stream to the head: the linking that it belongs to
 RING_MESSAGE_BYTES_MAX = 8 << 20  # a frame of 4 MiB and what travels with it: ids, grammar text
-CONTROL_MESSAGE_BYTES_MAX = 1 << 20  # reports and orders are small; a larger one is not ours
+CONTROL_MESSAGE_BYTES_MAX = 1 << 20  # words between nodes are small; a larger one is not ours
+RELAY_MESSAGE_BYTES_MAX = 80 << 20  # a request as large as the API takes, on its way to the master
 
 _KEEPALIVE = [
     ("grpc.keepalive_time_ms", 10_000),

@@ -129,7 +129,7 @@ class ScriptedNode:
             ModelCard(ModelId("/models/mine"), 1700000002, loaded=False),
         ]
 
-    def cluster(self) -> dict[str, Json]:
+    async def cluster(self) -> dict[str, Json]:
         return self.picture
 
     def health(self) -> dict[str, Json]:

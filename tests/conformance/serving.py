@@ -60,7 +60,7 @@ class MadeUpNode:
     async def cards(self) -> list[ModelCard]:
         return [ModelCard(MODEL, 1, loaded=True)]
 
-    def cluster(self) -> dict[str, Json]:
+    async def cluster(self) -> dict[str, Json]:
         return {"name": "home", "nodes": [], "rings": []}
 
     def health(self) -> dict[str, Json]:

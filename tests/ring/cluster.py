@@ -21,6 +21,7 @@ import psutil
 HELLO_DEADLINE_S = 20.0  # a node says where it listens; imports on a busy machine take some seconds
 READY_DEADLINE_S = 60.0  # several shards load at once on two cores
 END_DEADLINE_S = 8.0
+ELECTED_WITHIN_S = 10.0
 
 Json = Any
 
@@ -86,7 +87,7 @@ class Node:
 
 
 class Cluster:
-    """A master and its followers. Leaving the block ends every process."""
+    """Nodes of one cluster on loopback, in the clear; `master` is the first. Leaving the block ends every process."""
 
     def __init__(self, directory: Path, **environment: str) -> None:
         self._directory = directory
@@ -104,17 +105,23 @@ class Cluster:
             node.close()
 
     def start_master(self, name: str, *arguments: str, port: int = 0) -> Node:
+        """The first node, which leads before any other comes and stays master."""
         self.master = name
-        return self._start(name, "--api-port", "0", "--port", str(port), *arguments)
+        node = self.start(name, "--port", str(port), *arguments)
+        wait_until(lambda: self.view()["master"] == node.id, ELECTED_WITHIN_S, lambda: str(self.view()))
+        return node
 
     def start_follower(self, name: str, *arguments: str) -> Node:
-        return self._start(name, "--peer", self.nodes[self.master].control, *arguments)
+        """One more node; it knows where the master is."""
+        return self.start(name, "--port", "0", "--peer", self.nodes[self.master].control, *arguments)
 
-    def _start(self, name: str, *arguments: str) -> Node:
+    def start(self, name: str, *arguments: str) -> Node:
+        """Start a node, or start it again: it keeps its id and its state."""
         before = self.nodes.pop(name, None)
         if before is not None:
             before.close()
-        node = Node(name, arguments, self._directory / f"{name}.log", self._environment)
+        own = ("--insecure", "--no-mdns", "--api-port", "0", "--state", str(self._directory / f"{name}.state"))
+        node = Node(name, (*own, *arguments), self._directory / f"{name}.log", self._environment)
         self.nodes[name] = node
         return node
 
@@ -122,9 +129,10 @@ class Cluster:
     def api(self) -> str:
         return self.nodes[self.master].api
 
-    def view(self) -> Json:
-        """`/v1/cluster` of the master."""
-        with urllib.request.urlopen(f"{self.api}/v1/cluster", timeout=5) as answer:
+    def view(self, name: str = "") -> Json:
+        """`/v1/cluster` of the master, or as another node shows it."""
+        api = self.nodes[name].api if name else self.api
+        with urllib.request.urlopen(f"{api}/v1/cluster", timeout=5) as answer:
             return json.load(answer)
 
     def stages(self) -> list[Json]:

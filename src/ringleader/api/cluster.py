@@ -18,7 +18,7 @@ class Cluster:
 
     async def cluster(self, request: web.Request) -> web.Response:
         """The whole picture; its shape is drawn at `ClusterView.cluster`."""
-        return web.json_response(self._view.cluster())
+        return web.json_response(await self._view.cluster())
 
     async def health(self, request: web.Request) -> web.Response:
         """200 while the node can serve, 503 otherwise, for load balancers and process supervisors."""

@@ -53,13 +53,17 @@ class ModelShelf(Protocol):
 class ClusterView(Protocol):
     """What the node believes of the cluster, ready for JSON."""
 
-    def cluster(self) -> dict[str, Json]:
+    async def cluster(self) -> dict[str, Json]:
         """The body of `/v1/cluster`. Readers take a missing key as unknown, so a node may leave some out.
 
         ```
-        {"name": str, "version": str, "master": node id | null, "uptime_s": number,
+        {"name": str, "node": node id,                          # the one that answers
+         "version": str, "master": node id | null, "term": int | null, "uptime_s": number,
+         "secure": bool, "cluster": {"id": str, "name": str} | null,
          "nodes": [{"id": str, "name": str, "chip": str, "memory_total_bytes": int,
-                    "memory_free_bytes": int, "state": "ok" | any other word, "is_master": bool}],
+                    "memory_free_bytes": int, "state": "ok" | any other word, "is_master": bool,
+                    "host": str, "temperature_c": number | null,
+                    "links": [{"to": node id, "latency_s": number, "bytes_per_s": number}]}],
          "rings": [{"model": str, "plan": str, "state": "loading" | "ready" | any other word,
                     "epoch": int, "why": str | null,            # why it is in that state, for people
                     "context_tokens": int | null,
@@ -70,7 +74,8 @@ class ClusterView(Protocol):
                     "running": int, "waiting": int, "tokens_per_s": number | null,
                     "passes_per_token": number | null, "served_requests": int, "served_tokens": int}],
          "queue": {"waiting": int, "running": int, "max": int},
-         "events": [{"at": Unix seconds, "text": str}]}         # the newest last, a few dozen at most
+         "events": [{"at": Unix seconds, "kind": str, "model": str | null,
+                     "text": str}]}                             # the newest last, a few dozen at most
         ```
         """
         ...

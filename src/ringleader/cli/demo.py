@@ -70,15 +70,9 @@ async def _demo(model: str) -> int:
         async with AsyncExitStack() as stack:
             started = time.monotonic()
             master = await stack.enter_async_context(
-                local_node(
-                    *("--name", "a", "--port", "0", "--api-port", "0", "--nodes", "2", "--shards", "2"),
-                    *("--model", model),
-                    log=Path(logs) / "a.log",
-                )
+                local_node("a", Path(logs), *("--nodes", "2", "--shards", "2", "--model", model))
             )
-            await stack.enter_async_context(
-                local_node("--name", "b", "--peer", master.control, log=Path(logs) / "b.log")
-            )
+            await stack.enter_async_context(local_node("b", Path(logs), "--peer", master.control))
             node = await stack.enter_async_context(connect(master.api))
             ring = await _ring_ready(node)
             _show_ring(ring, time.monotonic() - started)

@@ -20,7 +20,7 @@ STOP_DEADLINE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class LocalNode:
-    """Where the child can be reached (`api` and `control` are empty for a follower), and its log."""
+    """Where the child can be reached, and its log."""
 
     api: str
     control: str
@@ -28,14 +28,18 @@ class LocalNode:
 
 
 @asynccontextmanager
-async def local_node(*arguments: str, log: Path) -> AsyncIterator[LocalNode]:
-    """Run `ringleader node ARGUMENTS` with free ports; it ends with the block, or with this process.
+async def local_node(name: str, directory: Path, *arguments: str) -> AsyncIterator[LocalNode]:
+    """Run `ringleader node ARGUMENTS` with free ports and what it keeps in `directory`; it ends with the block, or
+    with this process. It speaks on loopback only, in the clear.
 
     Raises NodeUnreachable with the end of its log when it does not come up.
     """
+    log = directory / f"{name}.log"
+    own = ("--name", name, "--state", str(directory / f"{name}.state"), "--port", "0", "--api-port", "0")
     with log.open("wb") as stderr:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "ringleader", "node", "--json", "--leash", *arguments),
+            *(sys.executable, "-m", "ringleader", "node", "--json", "--leash", "--insecure", "--no-mdns"),
+            *(*own, *arguments),
             stdin=PIPE,
             stdout=PIPE,
             stderr=stderr,

@@ -24,6 +24,7 @@ def shard(
     credentials: Annotated[
         Path | None, typer.Option(help="The node's state directory; without it, connections are in the clear.")
     ] = None,
+    digest: Annotated[str, typer.Option(help="Of the model's files; lets another plan take the shard over.")] = "",
     progress_deadline: Annotated[
         float,
         typer.Option(
@@ -49,5 +50,6 @@ def shard(
         kv_tokens_max=kv_tokens,
         progress_deadline_s=progress_deadline,
         credentials=credentials,
+        digest=digest,
     )
     raise typer.Exit(run(options))

@@ -13,7 +13,6 @@ from ringleader.cluster import messages as m
 from ringleader.cluster.adoption import ADOPT_GRACE_S, Found
 from ringleader.cluster.followup import by_place, follow_up
 from ringleader.cluster.placement import Placement
-from ringleader.cluster.replanning import LOOK_AFTER_S, worth_moving
 from ringleader.cluster.requests import Request, RequestTable, overdue_error
 from ringleader.cluster.rings import Ring
 from ringleader.cluster.rollout import Rollout
@@ -24,6 +23,7 @@ from ringleader.values import ModelId, NodeId, PlanHash
 _RingEvent = m.ShardBecameReady | m.ShardMadeProgress | m.ShardDied | m.RingLinked | m.RingBroke
 
 TELLS_MAX = 50  # lines kept for the status page: about two screens
+LOOK_AFTER_S = 10.0  # after a node joined: one that flaps is gone again, one that starts is measured by then
 
 
 class Leadership:
@@ -159,11 +159,13 @@ class Leadership:
     def _ring_wanted(self, event: m.RingWanted, now: float) -> list[m.Effect]:
         rollout = self._rollout(event.costs.model, now)
         rollout.want(event, now)
+        rollout.look_at = now
         if rollout.ring is None:
             return self._try_standing(rollout, now) if self._settled else []
         if rollout.assignment is not None and rollout.assignment.wish == event.wish:
             return []
-        return [m.Tell(f"{rollout.model} is placed already; the wish holds from its next plan on", rollout.model)]
+        text = f"{rollout.model} is placed already; it moves to what is wished when no request runs, if that pays"
+        return [m.Tell(text, rollout.model)]
 
     def _request_arrived(self, event: m.RequestArrived, now: float) -> list[m.Effect]:
         if event.request in self._requests:
@@ -331,10 +333,8 @@ class Leadership:
         if rollout.look_at is None or now < rollout.look_at or not self._settled:
             return []
         rollout.look_at = None
-        plan = self._placement.another_plan(rollout)
-        if plan is None or not worth_moving(ring.plan, plan):
-            return []
-        return self._placement.move(rollout, ring, plan, now)
+        plan = self._placement.better_plan(rollout, ring)
+        return [] if plan is None else self._placement.move(rollout, ring, plan, now)
 
     def _longest_idle(self) -> list[Rollout]:
         """Rings that nobody wants at this moment, the longest unused first."""

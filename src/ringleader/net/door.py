@@ -62,8 +62,9 @@ class JoinDoor:
         Raises NodeUnreachable when the address is taken.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        both = host == "::" and socket.has_dualstack_ipv6()
         try:
-            listener = socket.create_server((host, port), family=family, backlog=VISITORS_MAX)
+            listener = socket.create_server((host, port), family=family, backlog=VISITORS_MAX, dualstack_ipv6=both)
         except OSError as error:
             raise NodeUnreachable(f"the join port {host}:{port} cannot be used: {error.strerror}") from error
         listener.setblocking(False)

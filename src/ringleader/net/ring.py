@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import grpc
 import grpc.aio
 
+from ringleader.cluster.plan import Plan
+from ringleader.cluster.words import NO_TERM, Term
 from ringleader.errors import NotTrusted, RingLost
 from ringleader.trust.channels import open_channel
 from ringleader.trust.credentials import Credentials
@@ -21,6 +23,7 @@ from ringleader.v1 import ring_pb2_grpc as rpc
 from ringleader.values import Finish, NodeId, PlanHash, RequestId, SlotSpec, TokenLogprob
 from ringleader.wire import (
     DIAL_DEADLINE_S,
+    EPOCH_KEY,
     FINISH_FROM_WIRE,
     PROTOCOL_VERSION,
     RING_MESSAGE_BYTES_MAX,
@@ -51,7 +54,7 @@ class RingClient:
     """One linked ring, one epoch. `on_tokens(request, tokens)` and `on_break(reason)` are called on the loop.
 
     With credentials, the shard at each place must be that of the node at the same place of `nodes`; where `nodes` is
-    empty, any member's.
+    empty, any member's. `whole` lets shards of the same layers take this plan on; `term` is the master's.
     """
 
     plan: PlanHash
@@ -60,6 +63,8 @@ class RingClient:
     on_break: Callable[[str], None]
     credentials: Credentials | None = None
     nodes: tuple[NodeId, ...] = ()
+    term: Term = NO_TERM
+    whole: Plan | None = None
     silent: int | None = None  # the shard that did not answer when the ring was linked
     _channel: grpc.aio.Channel | None = None
     _call: grpc.aio.StreamStreamCall[pb.HeadOrder, pb.HeadReport] | None = None
@@ -81,7 +86,7 @@ class RingClient:
         if self._closed:
             raise RingLost("the ring was closed while it was linked")
         self._channel = self._dial(addresses, 0)
-        self._call = rpc.RingStub(self._channel).Serve(self._sent())
+        self._call = rpc.RingStub(self._channel).Serve(self._sent(), metadata=((EPOCH_KEY, str(self.epoch)),))
         self._reader = asyncio.create_task(self._read(), name=f"head of {self.plan[:8]}")
 
     def _dial(self, addresses: tuple[str, ...], index: int) -> grpc.aio.Channel:
@@ -109,12 +114,27 @@ class RingClient:
             index=index,
             shards=len(addresses),
             next_address=following,
+            term=self.term.number,
+            master=self.term.node,
+            share=self._share(index),
             next_node=self.nodes[(index + 1) % len(addresses)] if self.nodes else "",
         )
         try:
             await stub.Link(request, timeout=LINK_DEADLINE_S)
         except grpc.aio.AioRpcError as error:
             raise RingLost(_cannot_link(addresses[index], error)) from error
+
+    def _share(self, index: int) -> pb.Share | None:
+        if self.whole is None:
+            return None
+        layers = self.whole.stages[index].layers
+        return pb.Share(
+            digest=self.whole.digest,
+            first_layer=layers.start,
+            stop_layer=layers.stop,
+            layers=self.whole.layers,
+            kv_tokens=self.whole.kv_tokens,
+        )
 
     async def _sent(self) -> AsyncIterator[pb.HeadOrder]:
         while True:

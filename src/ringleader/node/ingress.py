@@ -52,6 +52,7 @@ class Ingress:
 
     def __init__(self, leader: Leader) -> None:
         self._leader = leader
+        self.closing = False  # this node stops: what is lost now stays lost
         self._source: Source | None = None  # the last one: it knows the tokens of the answers that are being read
 
     async def answer(self, request: ChatRequest) -> Answer:
@@ -77,7 +78,7 @@ class Ingress:
                         yield delta
                 return
             except RingleaderError as error:
-                await losses.bear(error, request)
+                await losses.bear(error, self, request)
             finally:
                 await opened.parts.aclose()
             opened = await losses.until_opened(self, request, so_far)
@@ -99,12 +100,12 @@ class _Losses:
             try:
                 return await ingress.open(request, so_far)
             except RingleaderError as error:
-                await self.bear(error, request)
+                await self.bear(error, ingress, request)
 
-    async def bear(self, error: RingleaderError, request: ChatRequest) -> None:
+    async def bear(self, error: RingleaderError, ingress: Ingress, request: ChatRequest) -> None:
         """Wait before the next try. Raises `error` when there is to be none."""
         self.count += 1
-        if not error.resumable or self.count > LOSSES_MAX:
+        if not error.resumable or self.count > LOSSES_MAX or ingress.closing:
             raise error
         pause_s = PAUSE_FIRST_S * 2 ** (self.count - 1)
         log.info("an answer of %s is lost (%s): goes on in %.1f s", request.model, error, pause_s)

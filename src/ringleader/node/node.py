@@ -1,8 +1,8 @@
-"""Puts the rooms together: one inbox, one loop; the cluster decides, the performer does.
+"""Puts the rooms together: one inbox, one loop; the cluster decides, the hands do. Every node runs the same.
 
-async for event in inbox:                          # here
-    for effect in state.step(event, clock.now()):  # cluster/state.py decides everything
-        perform(effect)                            # node/perform.py does everything
+async for event in inbox:                           # here
+    for effect in member.step(event, clock.now()):  # cluster/member.py decides everything
+        perform(effect)                             # node/perform.py does everything
 """
 
 from __future__ import annotations
@@ -12,122 +12,200 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
 from ringleader.api.app import ApiServer, check_exposure, make_app, serve
-from ringleader.cluster.messages import Event, NodeJoined, NodeProfile, NodeReported, PlanWish, RingWanted, Ticked
-from ringleader.cluster.state import ClusterState
-from ringleader.config import STREAMS_PLANNED, NodeOptions
+from ringleader.cluster import messages as m
+from ringleader.cluster.member import Member
+from ringleader.config import CONTROL_PORT, STREAMS_PLANNED, NodeOptions
 from ringleader.errors import NodeUnreachable, RingleaderError
 from ringleader.models.store import Store
-from ringleader.net.control import ControlServer
+from ringleader.net.addresses import join, normalise
+from ringleader.net.advert import Advert
+from ringleader.net.control import ControlPort
+from ringleader.net.discovery import Discovery
+from ringleader.net.door import JoinDoor
+from ringleader.net.mesh import Ears, Mesh
+from ringleader.net.neighbours import Found, News
+from ringleader.net.relay import Relays, RelayService
 from ringleader.node import telemetry
 from ringleader.node.answer import Desk
-from ringleader.node.follower import FollowerNode
-from ringleader.node.ingress import Ingress, Source
-from ringleader.node.perform import Performer
+from ringleader.node.identity import Identity, identify
+from ringleader.node.ingress import Ingress
+from ringleader.node.mastership import Mastership
+from ringleader.node.perform import Hands
+from ringleader.node.relay import RelayDesk
 from ringleader.node.shelf import Shelf
 from ringleader.node.supervisor import Supervisor
 from ringleader.node.view import View
+from ringleader.node.wording import from_bytes
+from ringleader.trust.authority import has_authority
+from ringleader.trust.refusals import Refusals
 from ringleader.values import NodeId
 
-TICK_S = 0.25
-HEARTBEAT_TICKS = 8
+TICK_S = 0.1
+TELEMETRY_TICKS = 20
+SLEPT_S = 2.0  # by so much the wall clock ran ahead of the monotonic one: the machine slept
 INBOX_MAX = 65_536  # events; the loop takes microseconds for each, so a full inbox is a bug
+GOODBYE_S = 0.15  # for the last words to leave
 
 log = logging.getLogger("ringleader.node")
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where a master can be reached. A follower has neither."""
+    """Where a node can be reached: its API's URL, and host:port of its control plane."""
 
     node: NodeId
     api: str
     control: str
 
 
-def make_profile(options: NodeOptions) -> NodeProfile:
-    """This machine as a node. The id is new at every start."""
-    return NodeProfile(
-        node=NodeId(f"{options.name}-{secrets.token_hex(3)}"),
-        name=options.name,
-        host=options.host,
-        chip=telemetry.chip(),
-        memory_total_bytes=telemetry.memory_total_bytes(),
-        memory_free_bytes=telemetry.memory_free_bytes(),
-    )
-
-
 async def run_node(options: NodeOptions, on_ready: Callable[[Listening], None]) -> None:
     """Run a node until cancelled, then leave nothing behind.
 
-    Raises NodeUnreachable when an address is taken, and what is wrong with a model given at the start.
+    Raises NodeUnreachable when an address or the state directory is taken, NotTrusted when an invitation is not
+    good, and what is wrong with a model given at the start.
     """
     store = Store(options.home / "models" if options.home else None)
-    if options.peer is not None:
-        profile = make_profile(options)
-        on_ready(Listening(profile.node, "", ""))
-        await FollowerNode(profile, options.peer, store).run()
-    else:
-        await MasterNode(options, store).run(on_ready)
+    async with AsyncExitStack() as stack:
+        who = await identify(options, stack)
+        await Node(options, who, store).run(on_ready)
 
 
-class MasterNode:
-    """The first node: plans, schedules, answers."""
+class Node:
+    """One node, for as long as its process lives."""
 
-    def __init__(self, options: NodeOptions, store: Store) -> None:
+    def __init__(self, options: NodeOptions, who: Identity, store: Store) -> None:
         self._options = options
-        self._profile = make_profile(options)
-        self._inbox: asyncio.Queue[Event] = asyncio.Queue(maxsize=INBOX_MAX)
-        self._state = ClusterState(self._profile)
-        self._wish = PlanWish(
-            context_tokens=options.context, streams=STREAMS_PLANNED, shards=options.shards, layers=options.layers
+        self._who = who
+        self._inbox: asyncio.Queue[m.Event] = asyncio.Queue(maxsize=INBOX_MAX)
+        self._refusals = Refusals()
+        self._wish = m.PlanWish(
+            context_tokens=options.context,
+            streams=STREAMS_PLANNED,
+            shards=options.shards,
+            layers=options.layers,
+            objective=options.objective,
+            exclude=options.exclude,
         )
         self._shelf = Shelf(store, options.models, options.context)
-        self._supervisor = Supervisor(options.name, self.tell)
-        self._control = ControlServer(options.name, self.tell)
+        self._profile = self._describe(options.control_port)
+        ears = Ears(
+            self._hear, lambda node: self.tell(m.PeerUp(node)), lambda node, why: self.tell(m.PeerDown(node, why))
+        )
+        self._mesh = Mesh(who.node, who.credentials, ears, self._refusals)
         # A request may go anywhere when the layers that were placed by hand have lost their node.
         self._desk = Desk(self._shelf, self.tell, replace(self._wish, layers=()), self._nodes_missing)
-        self._performer = Performer(
-            self._profile.node, options.host, self.tell, self._shelf, self._supervisor, self._control, self._desk
-        )
-        self._view = View(options.name, self._state, self._desk.meters)
+        self._mastership = Mastership(who.node, self._desk, Relays(self._mesh.channel))
+        self._ingress = Ingress(self._mastership)
         self._nodes_here = asyncio.Event()  # once set, it stays so: later losses are the cluster's business
+        self._discovery: Discovery | None = None
 
-    def tell(self, event: Event) -> None:
+    def _build(self) -> None:
+        """What needs the port that was taken."""
+        o, who = self._options, self._who
+        self._member = Member(
+            self._profile, secrets.randbits(63), who.term, idle_unload_s=o.idle_unload_s if o.idle_unload_s else None
+        )
+        self._supervisor = Supervisor(
+            o.name,
+            self.tell,
+            credentials=None if who.credentials is None else who.state,
+            reached_at=lambda: self._profile.host,
+        )
+        self._hands = Hands(
+            tell=self.tell,
+            state=who.state,
+            listen_host=o.listen_host,
+            credentials=who.credentials,
+            shelf=self._shelf,
+            supervisor=self._supervisor,
+            mesh=self._mesh,
+            desk=self._desk,
+            mastership=self._mastership,
+        )
+        self._view = View(o.name, self._member, self._mastership, self._shelf, self._desk.meters, who.credentials)
+
+    def _describe(self, control_port: int) -> m.NodeProfile:
+        """This machine as it is now."""
+        hosts = telemetry.addresses(self._options.listen_host) or ("127.0.0.1",)
+        return m.NodeProfile(
+            node=self._who.node,
+            name=self._options.name,
+            host=hosts[0],
+            chip=telemetry.chip(),
+            memory_total_bytes=telemetry.memory_total_bytes(),
+            memory_free_bytes=telemetry.memory_free_bytes(),
+            control=tuple(join(host, control_port) for host in hosts),
+        )
+
+    def tell(self, event: m.Event) -> None:
         """Put one event into the inbox."""
         self._inbox.put_nowait(event)
+
+    def _hear(self, peer: NodeId, data: bytes) -> None:
+        word = from_bytes(data)
+        if word is None:
+            self._refusals.note(f"node {peer}: it sent what is no word of protocol")
+        else:
+            self.tell(m.Heard(peer, word))
+
+    # ------------------------------------------------------------ its life
 
     async def run(self, on_ready: Callable[[Listening], None]) -> None:
         """Serve until cancelled."""
         await asyncio.gather(*(asyncio.to_thread(self._shelf.store.model_id, each) for each in self._options.models))
-        control_port = await self._control.start(self._options.host, self._options.control_port)
-        api: ApiServer | None = None
-        try:
+        async with AsyncExitStack() as stack:
+            control_port = await self._listen(stack)
+            self._profile = self._describe(control_port)
+            self._build()
+            join_port = await self._open_door(stack)
             api = await self._serve_api()
-            on_ready(Listening(self._profile.node, api.url, f"{self._options.host}:{control_port}"))
+            stack.push_async_callback(self._leave, api)
+            on_ready(Listening(self._who.node, api.url, self._profile.control[0]))
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._loop(), name="inbox")
-                tasks.create_task(self._tick(), name="tick")
+                tasks.create_task(self._tick(control_port), name="tick")
+                tasks.create_task(self._mesh.watch_revocations(), name="revocations")
                 tasks.create_task(self._want_models(), name="start models")
-        finally:
-            self._desk.close()
-            if api is not None:
-                await api.close()
-            await self._performer.close()
-            await self._control.close()
+                if self._options.mdns:
+                    tasks.create_task(self._discover(control_port, join_port), name="discovery")
 
-    async def source(self) -> tuple[NodeId, Source]:
-        """Where requests are answered: here."""
-        return self._profile.node, self._desk
+    async def _listen(self, stack: AsyncExitStack) -> int:
+        o = self._options
+        relay_desk = RelayDesk(self._desk.open, self._desk.token_bytes)
+        relay = RelayService(relay_desk.answer, self._answer)
+        port = ControlPort(self._mesh, relay, self._who.credentials, self._refusals)
+        bound = await port.start(o.listen_host, o.control_port)
+        stack.push_async_callback(port.close)
+        stack.push_async_callback(self._mesh.close)
+        return bound
+
+    async def _answer(self, question: bytes) -> bytes:
+        return await self._view.answer(question)
+
+    async def _open_door(self, stack: AsyncExitStack) -> int | None:
+        """On the founder: let in who brings an invitation. Returns the port."""
+        credentials, o = self._who.credentials, self._options
+        if credentials is None or not has_authority(self._who.state):
+            return None
+        door = JoinDoor(credentials, lambda: self._profile.control, self._refusals)
+        hosts = telemetry.addresses(o.listen_host)
+        try:
+            port = await door.start(o.listen_host, o.join_port, hosts)
+        except NodeUnreachable:
+            port = await door.start(o.listen_host, 0, hosts)  # invitations name the port
+        stack.push_async_callback(door.close)
+        return port
 
     async def _serve_api(self) -> ApiServer:
         o = self._options
         loopback = check_exposure(o.api_host, o.api_key)
         app = make_app(
-            Ingress(self),
-            self._shelf,
+            self._ingress,
+            self._view,
             self._view,
             api_key=o.api_key,
             loopback_only=loopback,
@@ -141,37 +219,70 @@ class MasterNode:
                 "does a node run here already? Another port: --api-port"
             ) from error
 
+    async def _leave(self, api: ApiServer) -> None:
+        """Say goodbye, so that nobody has to wait for our silence; then end what is ours."""
+        for effect in self._member.step(m.StopAsked(), time.monotonic()):
+            self._hands.perform(effect)
+        await asyncio.sleep(GOODBYE_S)
+        self._ingress.closing = True
+        self._desk.close()
+        await api.close()
+        await self._hands.close()
+
+    # ------------------------------------------------------------ its loops
+
     async def _loop(self) -> None:
         while True:
             event = await self._inbox.get()
-            for effect in self._state.step(event, time.monotonic()):
-                self._performer.perform(effect)
+            for effect in self._member.step(event, time.monotonic()):
+                self._hands.perform(effect)
             self._notice()
 
     def _notice(self) -> None:
-        snapshot = self._state.snapshot()
+        snapshot = self._member.snapshot()
         self._shelf.loaded = {ring.model for ring in snapshot.rings if ring.state == "serving"}
-        if self._nodes_present() >= self._options.wait_for:
+        if sum(node.state != "lost" for node in snapshot.nodes) >= self._options.wait_for:
             self._nodes_here.set()
-
-    def _nodes_present(self) -> int:
-        return sum(node.state != "lost" for node in self._state.snapshot().nodes)
 
     def _nodes_missing(self) -> int:
         """How many nodes the operator wants to see before the first model is placed."""
         if self._nodes_here.is_set():
             return 0
-        return max(0, self._options.wait_for - self._nodes_present())
+        present = sum(node.state != "lost" for node in self._member.snapshot().nodes)
+        return max(0, self._options.wait_for - present)
 
-    async def _tick(self) -> None:
-        self.tell(NodeJoined(self._profile))
-        count = 0
+    async def _tick(self, control_port: int) -> None:
+        for peer in (*self._options.peers, *self._who.peers):
+            self.tell(m.PeerFound((normalise(peer, CONTROL_PORT),)))
+        count, offset = 0, time.time() - time.monotonic()
         while True:
-            self.tell(Ticked())
-            if count % HEARTBEAT_TICKS == 0:
-                self.tell(NodeReported(self._profile.node, telemetry.memory_free_bytes()))
+            self.tell(m.Ticked())
+            slept = time.time() - time.monotonic() - offset
+            if slept >= SLEPT_S:
+                self.tell(m.Woke(slept))
+                if self._discovery is not None:
+                    self._discovery.refresh()
+            offset += slept
+            if count % TELEMETRY_TICKS == 0:
+                self._report(control_port)
             count += 1
             await asyncio.sleep(TICK_S)
+
+    def _report(self, control_port: int) -> None:
+        self._profile = self._describe(control_port)
+        self.tell(m.NodeReported(self._who.node, self._profile.memory_free_bytes, profile=self._profile))
+
+    async def _discover(self, control_port: int, join_port: int | None) -> None:
+        c = self._who.credentials
+        advert = Advert(self._who.node, self._options.name, "" if c is None else c.cluster, control_port, join_port)
+        self._discovery = Discovery(advert, self._found, host=self._options.listen_host)
+        await self._discovery.run()
+
+    def _found(self, news: News) -> None:
+        """Another cluster's nodes are neighbours, too, and none of our business."""
+        ours = "" if self._who.credentials is None else self._who.credentials.cluster
+        if isinstance(news, Found) and news.cluster_id == ours:
+            self.tell(m.PeerFound(news.addresses, news.node_id))
 
     async def _want_models(self) -> None:
         """Load the models that were named at the start, once the nodes that were asked for are here."""
@@ -183,4 +294,4 @@ class MasterNode:
             except RingleaderError as error:
                 log.error("%s cannot be served: %s", reference, error)
             else:
-                self.tell(RingWanted(entry.costs, self._wish))
+                self.tell(m.RingWanted(entry.costs, self._wish, entry.reference))

@@ -4,145 +4,176 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
-from ringleader.cluster.messages import (
-    CancelAtHead,
-    CloseRing,
-    Dispatch,
-    Effect,
-    Event,
-    FailRequest,
-    LinkRing,
-    RequestEnded,
-    RingBroke,
-    RingLinked,
-    ShardDied,
-    StartShard,
-    StopShard,
-    Tell,
-)
-from ringleader.errors import RingleaderError, RingLost
-from ringleader.net.control import ControlServer, StartOrder, StopOrder
+from ringleader.cluster import messages as m
+from ringleader.errors import NodeUnreachable, RingleaderError, RingLost
+from ringleader.models.headers import read_costs
+from ringleader.net.mesh import Mesh
 from ringleader.net.ring import RingClient
 from ringleader.node.answer import Desk
+from ringleader.node.mastership import Mastership
 from ringleader.node.shelf import Shelf
 from ringleader.node.supervisor import ShardStart, Supervisor
-from ringleader.values import NodeId, PlanHash
+from ringleader.node.wording import to_bytes
+from ringleader.trust.credentials import Credentials, write_term
+from ringleader.values import PlanHash
 
 log = logging.getLogger("ringleader.node")
 
 
-class Performer:
-    """The master's hands: its own shards, its followers', its rings, its requests."""
+class Hands:
+    """A node's hands: its words, its shards, and while it leads its rings and requests."""
 
     def __init__(
         self,
-        me: NodeId,
-        host: str,
-        tell: Callable[[Event], None],
+        *,
+        tell: Callable[[m.Event], None],
+        state: Path,
+        listen_host: str,
+        credentials: Credentials | None,
         shelf: Shelf,
         supervisor: Supervisor,
-        control: ControlServer,
+        mesh: Mesh,
         desk: Desk,
+        mastership: Mastership,
     ) -> None:
-        self._me = me
-        self._host = host
         self._tell = tell
+        self._state = state
+        self._listen_host = listen_host
+        self._credentials = credentials
         self._shelf = shelf
         self._supervisor = supervisor
-        self._control = control
+        self._mesh = mesh
         self._desk = desk
+        self._mastership = mastership
         self._rings: dict[PlanHash, RingClient] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._finding: set[tuple[PlanHash, int]] = set()  # shards whose files are being looked for
 
-    def perform(self, effect: Effect) -> None:
-        """Carry out one effect, or begin to; never waits."""
+    def perform(self, effect: m.Effect) -> None:
+        """Carry out one effect, or begin to; waits for nothing but the disk that keeps a term."""
         match effect:
-            case StartShard():
-                self._start_shard(effect)
-            case StopShard():
-                self._stop_shard(effect)
-            case LinkRing():
+            case m.Send(to, word):
+                self._mesh.send(to, to_bytes(word))
+            case m.Dial(addresses, node):
+                self._mesh.dial(addresses, node)
+            case m.Redial():
+                self._mesh.redial()
+            case m.PersistTerm(number):
+                write_term(self._state, number)
+            case m.FollowMaster(term):
+                self._mastership.follow(term)
+            case m.Tell(text):
+                log.info("%s", text)
+            case m.RunShard() | m.EndShard() | m.RenameShard():
+                self._shard(effect)
+            case _:
+                self._lead(effect)
+
+    def _shard(self, effect: m.RunShard | m.EndShard | m.RenameShard) -> None:
+        match effect:
+            case m.RunShard(assignment, index):
+                self._spawn(self._run_shard(assignment, index))
+            case m.EndShard(plan, index):
+                if (plan, index) in self._finding:
+                    self._finding.discard((plan, index))
+                    self._tell(m.ShardDied(plan, index, "it was stopped before it was started"))
+                self._spawn(self._supervisor.stop(plan, index))
+            case m.RenameShard(plan, index, assignment, new_index):
+                self._shelf.learn(assignment.plan.model, assignment.reference)
+                self._supervisor.rename(plan, index, assignment.plan.hash, new_index)
+
+    def _lead(self, effect: m.Effect) -> None:
+        """What only a master is told to do."""
+        match effect:
+            case m.LinkRing():
                 self._spawn(self._link(effect))
-            case CloseRing(plan):
+            case m.CloseRing(plan):
                 self._close(plan)
-            case Dispatch(request, plan):
+            case m.Dispatch(request, plan):
                 try:
                     self._desk.dispatch(request, self._ring(plan))
                 except RingLost as error:
                     self._desk.fail(request, error)
-                    self._tell(RequestEnded(request))
-            case CancelAtHead(request, plan):
+                    self._tell(m.RequestEnded(request))
+            case m.CancelAtHead(request, plan):
                 if (ring := self._rings.get(plan)) is not None:
                     ring.cancel(request)
-            case FailRequest(request, error):
+            case m.FailRequest(request, error):
                 self._desk.fail(request, error)
-            case Tell(text):
-                log.info("%s", text)
+
+    # ------------------------------------------------------------ this node's shards
+
+    async def _run_shard(self, assignment: m.Assignment, index: int) -> None:
+        plan, key = assignment.plan, (assignment.plan.hash, index)
+        self._finding.add(key)
+        try:
+            directory = await asyncio.to_thread(self._find, assignment)
+        except RingleaderError as error:
+            self._finding.discard(key)
+            self._tell(m.ShardDied(plan.hash, index, str(error), permanent=True))
+            return
+        if key not in self._finding:
+            return
+        self._finding.discard(key)
+        self._supervisor.start(
+            ShardStart(
+                plan=plan.hash,
+                index=index,
+                directory=directory,
+                layers=plan.stages[index].layers,
+                layer_count=plan.layers,
+                host=self._listen_host,
+                kv_tokens_max=plan.kv_tokens,
+                digest=plan.digest,
+            )
+        )
+
+    def _find(self, assignment: m.Assignment) -> Path:
+        """The model's directory here; the same files as the master's, or an error that says so."""
+        plan, reference = assignment.plan, assignment.reference or assignment.plan.model
+        directory = self._shelf.store.resolve(reference)
+        if read_costs(directory, plan.model).digest != plan.digest:
+            raise NodeUnreachable(f"{directory} holds other files than the master's {plan.model}; pull it again")
+        self._shelf.learn(plan.model, reference)
+        return directory
+
+    # ------------------------------------------------------------ the master's rings
 
     def _ring(self, plan: PlanHash) -> RingClient:
         if (ring := self._rings.get(plan)) is None:
             raise RingLost(f"the ring of plan {plan[:8]} is not connected")
         return ring
 
-    def _start_shard(self, order: StartShard) -> None:
-        plan, stage = order.plan, order.plan.stages[order.index]
-        entry = self._shelf.known(plan.model)
-        if order.node == self._me:
-            self._supervisor.start(
-                ShardStart(
-                    plan=plan.hash,
-                    index=order.index,
-                    directory=Path(entry.directory),
-                    layers=stage.layers,
-                    layer_count=plan.layers,
-                    host=self._host,
-                    kv_tokens_max=plan.kv_tokens,
-                )
-            )
-            return
-        start = StartOrder(
-            plan=plan.hash,
-            index=order.index,
-            model=entry.reference,
-            digest=plan.digest,
-            layers=stage.layers,
-            layer_count=plan.layers,
-            kv_tokens=plan.kv_tokens,
-        )
-        if not self._control.order(order.node, start):
-            self._tell(ShardDied(plan.hash, order.index, "its node takes no orders"))
-
-    def _stop_shard(self, order: StopShard) -> None:
-        if order.node == self._me:
-            self._spawn(self._supervisor.stop(order.plan, order.index))
-        else:
-            self._control.order(order.node, StopOrder(order.plan, order.index))
-
-    async def _link(self, order: LinkRing) -> None:
+    async def _link(self, order: m.LinkRing) -> None:
         self._close(order.plan)
         ring = RingClient(
             plan=order.plan,
             epoch=order.epoch,
             on_tokens=self._desk.tokens,
-            on_break=lambda reason: self._tell(RingBroke(order.plan, order.epoch, reason)),
+            on_break=lambda reason: self._tell(m.RingBroke(order.plan, order.epoch, reason)),
+            credentials=self._credentials,
+            nodes=() if order.whole is None else tuple(stage.node for stage in order.whole.stages),
+            term=order.term,
+            whole=order.whole,
         )
         self._rings[order.plan] = ring
         try:
             await ring.open(order.addresses)
         except (RingleaderError, TimeoutError) as error:
             await ring.close()
-            self._tell(RingBroke(order.plan, order.epoch, str(error) or "linking took too long", ring.silent))
+            self._tell(m.RingBroke(order.plan, order.epoch, str(error) or "linking took too long", ring.silent))
         else:
-            self._tell(RingLinked(order.plan, order.epoch))
+            self._tell(m.RingLinked(order.plan, order.epoch))
 
     def _close(self, plan: PlanHash) -> None:
         if (ring := self._rings.pop(plan, None)) is not None:
             self._spawn(ring.close())
 
-    def _spawn(self, coroutine) -> None:  # type: ignore[no-untyped-def]  # any coroutine that returns nothing
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -34,7 +34,8 @@ class Entry:
 
 @dataclass(slots=True)
 class Shelf:
-    """`served` are references given at the start; the store's models come on top. `context` caps requests."""
+    """`served` are references given at the start; the store's models come on top, and those that a master had this
+    node hold a shard of. `context` caps requests."""
 
     store: Store
     served: tuple[str, ...]
@@ -42,6 +43,11 @@ class Shelf:
     loaded: set[ModelId] = field(default_factory=set)
     _entries: dict[ModelId, Entry] = field(default_factory=dict)
     _locks: dict[ModelId, asyncio.Lock] = field(default_factory=dict)
+    _learned: dict[ModelId, str] = field(default_factory=dict)
+
+    def learn(self, model: ModelId, reference: str) -> None:
+        """A master calls this model so, and its files are here: this node can answer for it, should it lead."""
+        self._learned.setdefault(model, reference or model)
 
     async def entry(self, model: ModelId) -> Entry:
         """The model as requests need it; the first call reads its headers and tokenizer (a second or two).
@@ -63,6 +69,8 @@ class Shelf:
                 return reference
         if model in self._stored():
             return model
+        if model in self._learned:
+            return self._learned[model]
         known = sorted({*self.names()})
         raise UnknownModel(
             f"The model {model!r} does not exist here. "
@@ -85,7 +93,7 @@ class Shelf:
     def names(self) -> list[ModelId]:
         """Ids of all models that a request may name."""
         served = [self.store.model_id(reference) for reference in self.served]
-        return list(dict.fromkeys([*served, *self._stored()]))
+        return list(dict.fromkeys([*served, *self._stored(), *self._learned]))
 
     def _stored(self) -> list[ModelId]:
         return [ModelId(stored.name) for stored in self.store.list() if stored.state == "ready"]

@@ -15,11 +15,12 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ringleader.cluster.messages import Event, ShardBecameReady, ShardDied, ShardMadeProgress
+from ringleader.net.addresses import join
 from ringleader.shard.process import EXIT_MODEL_FAULT
 from ringleader.values import LayerRange, PlanHash
 
@@ -27,6 +28,7 @@ READY_DEADLINE_S = 120.0  # without a word: reading one layer from a slow disk t
 STOP_DEADLINE_S = 3.0  # between SIGTERM, at which a shard that is well ends at once, and SIGKILL
 LAST_LINES = 5  # of a dead shard's log that go into the reason
 SHARD_PROGRAM = (sys.executable, "-m", "ringleader", "shard")
+ANY_HOST = ("0.0.0.0", "::")  # every interface: no address that others could dial
 LINE_BYTES_MAX = 1 << 20  # of a shard's output; a longer line is dropped
 # OpenBLAS's threads spin for 2^26 cycles after a product: while one shard of a machine computes, its neighbour's
 # idle threads take its cores. 2^16 (25 us) bridges the gaps inside a pass and not those between passes.
@@ -37,7 +39,8 @@ log = logging.getLogger("ringleader.node")
 
 @dataclass(frozen=True, slots=True)
 class ShardStart:
-    """One shard to start. `host` is where it listens; `kv_tokens_max` the plan's KV budget in tokens."""
+    """One shard to start. `host` is where it listens; `kv_tokens_max` the plan's KV budget in tokens; `digest` names
+    the model's files, so that another plan of the same layers may take the shard over."""
 
     plan: PlanHash
     index: int
@@ -46,63 +49,92 @@ class ShardStart:
     layer_count: int
     host: str
     kv_tokens_max: int
+    digest: str = ""
+
+    @property
+    def key(self) -> tuple[PlanHash, int]:
+        return self.plan, self.index
+
+
+@dataclass(slots=True)
+class _Running:
+    """One shard under supervision. `shard` carries its present name."""
+
+    shard: ShardStart
+    task: asyncio.Task[None] | None = None
+    process: Process | None = None
+    stopping: bool = False
 
 
 class Supervisor:
-    """The shard processes of one node. `tell` gets ShardMadeProgress, ShardBecameReady and ShardDied."""
+    """The shard processes of one node. `tell` gets ShardMadeProgress, ShardBecameReady and ShardDied.
 
-    def __init__(self, node_name: str, tell: Callable[[Event], None], program: Sequence[str] = SHARD_PROGRAM) -> None:
+    `credentials` is the state directory that shards prove themselves with. Shards that listen on all interfaces are
+    told of at the host that `reached_at` gives at that moment.
+    """
+
+    def __init__(
+        self,
+        node_name: str,
+        tell: Callable[[Event], None],
+        program: Sequence[str] = SHARD_PROGRAM,
+        *,
+        credentials: Path | None = None,
+        reached_at: Callable[[], str] = lambda: "127.0.0.1",
+    ) -> None:
         self._name = node_name
         self._tell = tell
         self._program = program
-        self._watchers: dict[tuple[PlanHash, int], asyncio.Task[None]] = {}
-        self._processes: dict[tuple[PlanHash, int], Process] = {}
-        self._stopping: set[tuple[PlanHash, int]] = set()
+        self._credentials = credentials
+        self._reached_at = reached_at
+        self._running: dict[tuple[PlanHash, int], _Running] = {}
 
     def start(self, shard: ShardStart) -> None:
         """Start a shard; what becomes of it is told. An order for one that runs already changes nothing."""
-        key = (shard.plan, shard.index)
-        if key not in self._watchers:
-            task = asyncio.create_task(self._watch(shard), name=f"shard {shard.layers}")
-            self._watchers[key] = task
+        if shard.key not in self._running:
+            running = self._running[shard.key] = _Running(shard)
+            running.task = asyncio.create_task(self._watch(running), name=f"shard {shard.layers}")
+
+    def rename(self, plan: PlanHash, index: int, new_plan: PlanHash, new_index: int) -> None:
+        """The shard (`plan`, `index`) is told of as (`new_plan`, `new_index`) from now on; an unknown one is not."""
+        if (running := self._running.pop((plan, index), None)) is not None:
+            running.shard = replace(running.shard, plan=new_plan, index=new_index)
+            self._running[running.shard.key] = running
 
     async def stop(self, plan: PlanHash, index: int) -> None:
         """End a shard and wait until it is gone. Its end is told as any other."""
-        key = (plan, index)
-        if (task := self._watchers.get(key)) is None:
+        if (running := self._running.get((plan, index))) is None or running.task is None:
             return
-        self._stopping.add(key)  # it may not have a process yet
-        if (process := self._processes.get(key)) is not None:
-            await _end(process)
-        await asyncio.wait({task})
+        running.stopping = True  # it may not have a process yet
+        if running.process is not None:
+            await _end(running.process)
+        await asyncio.wait({running.task})
 
     async def stop_all(self) -> None:
         """End every shard at once."""
-        await asyncio.gather(*(self.stop(plan, index) for plan, index in list(self._watchers)))
+        await asyncio.gather(*(self.stop(plan, index) for plan, index in list(self._running)))
 
-    async def _watch(self, shard: ShardStart) -> None:
-        key = (shard.plan, shard.index)
+    async def _watch(self, running: _Running) -> None:
         tail: deque[str] = deque(maxlen=LAST_LINES)
         reason, at_fault = "", False
+        process: Process | None = None
         try:
-            process = self._processes[key] = await self._spawn(shard)
-            if key in self._stopping:
+            process = running.process = await self._spawn(running.shard)
+            if running.stopping:
                 await _end(process)
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._copy_log(process, shard, tail))
-                reason, at_fault = await self._follow(process, shard)
+                tasks.create_task(self._copy_log(process, running.shard, tail))
+                reason, at_fault = await self._follow(process, running)
                 await _end(process)
         except OSError as error:
             reason = f"the shard process cannot be started: {error}"
         finally:
-            process_gone = self._processes.pop(key, None)
-            if process_gone is not None and process_gone.returncode is None:
-                process_gone.kill()
-            del self._watchers[key]
-            self._stopping.discard(key)
-            at_fault = at_fault or (process_gone is not None and process_gone.returncode == EXIT_MODEL_FAULT)
-            why = _explain(reason, process_gone, tail)
-            self._tell(ShardDied(shard.plan, shard.index, why, permanent=at_fault))
+            if process is not None and process.returncode is None:
+                process.kill()
+            shard = running.shard
+            self._running.pop(shard.key, None)
+            at_fault = at_fault or (process is not None and process.returncode == EXIT_MODEL_FAULT)
+            self._tell(ShardDied(shard.plan, shard.index, _explain(reason, process, tail), permanent=at_fault))
 
     async def _spawn(self, shard: ShardStart) -> Process:
         return await asyncio.create_subprocess_exec(
@@ -113,6 +145,8 @@ class Supervisor:
             *("--plan", shard.plan),
             *("--listen", f"{shard.host}:0"),
             *("--kv-tokens", str(shard.kv_tokens_max)),
+            *(("--digest", shard.digest) if shard.digest else ()),
+            *(("--credentials", str(self._credentials)) if self._credentials else ()),
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
@@ -121,7 +155,7 @@ class Supervisor:
             start_new_session=True,  # a ^C at the terminal is for the node; it ends its shards in order
         )
 
-    async def _follow(self, process: Process, shard: ShardStart) -> tuple[str, bool]:
+    async def _follow(self, process: Process, running: _Running) -> tuple[str, bool]:
         """Read the shard's own words until it ends: why, as far as it said, and whether the model is at fault."""
         ready = False
         assert process.stdout is not None
@@ -134,6 +168,7 @@ class Supervisor:
             if not line:
                 return "", False
             said = _said(line)
+            shard = running.shard
             if "progress" in said:
                 self._tell(ShardMadeProgress(shard.plan, shard.index, float(said["progress"])))
             elif "failed" in said:
@@ -141,15 +176,13 @@ class Supervisor:
             elif "ready" in said:
                 ready = True
                 about = said["ready"]
-                self._tell(
-                    ShardBecameReady(
-                        shard.plan,
-                        shard.index,
-                        about["address"],
-                        int(about["memory_bytes"]),
-                        int(about["pid"]),
-                    )
-                )
+                address, memory, pid = self._reached(about["address"]), int(about["memory_bytes"]), int(about["pid"])
+                self._tell(ShardBecameReady(shard.plan, shard.index, address, memory, pid))
+
+    def _reached(self, address: str) -> str:
+        """Where others dial a shard that listens at `address`."""
+        host, _, port = address.rpartition(":")
+        return join(self._reached_at(), int(port)) if host.strip("[]") in ANY_HOST else address
 
     async def _copy_log(self, process: Process, shard: ShardStart, tail: deque[str]) -> None:
         assert process.stderr is not None

@@ -1,48 +1,96 @@
-"""The cluster as `/v1/cluster` and `ringleader status` show it."""
+"""The cluster as `/v1/cluster`, `/v1/models` and `ringleader status` show it, on whichever node they are asked.
+
+The master knows it whole; another node asks it, and shows what it hears itself when no answer comes.
+"""
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import asdict
 
 import ringleader
+from ringleader.api.contracts import ModelCard
+from ringleader.cluster.member import Member
 from ringleader.cluster.snapshot import ClusterSnapshot, NodeRow, RingRow, ShardRow
-from ringleader.cluster.state import ClusterState
+from ringleader.node.mastership import Mastership
+from ringleader.node.shelf import Shelf
 from ringleader.node.telemetry import RingMeter
+from ringleader.trust.credentials import Credentials
 from ringleader.values import Json, ModelId
 
 RING_STATES = {"serving": "ready"}  # the status page's word for it
+CLUSTER, MODELS = "cluster", "models"  # the questions that nodes ask each other
 
 
 class View:
-    """What this master believes, as JSON."""
+    """What this node believes, as JSON; and what it is told."""
 
-    def __init__(self, name: str, state: ClusterState, meters: dict[ModelId, RingMeter]) -> None:
+    def __init__(
+        self,
+        name: str,
+        member: Member,
+        mastership: Mastership,
+        shelf: Shelf,
+        meters: dict[ModelId, RingMeter],
+        credentials: Credentials | None,
+    ) -> None:
         self._name = name
-        self._state = state
+        self._member = member
+        self._mastership = mastership
+        self._shelf = shelf
         self._meters = meters
+        self._credentials = credentials
         self._started = time.monotonic()
 
-    def cluster(self) -> dict[str, Json]:
+    async def cluster(self) -> dict[str, Json]:
         """The body of `/v1/cluster`; its shape is drawn at `api.contracts.ClusterView.cluster`."""
-        snapshot = self._state.snapshot()
-        return {
-            "name": self._name,
-            "version": ringleader.__version__,
-            "master": snapshot.me,
-            "uptime_s": round(time.monotonic() - self._started, 1),
-            "nodes": [_node(row, snapshot) for row in snapshot.nodes],
-            "rings": [self._ring(row) for row in snapshot.rings],
-            "queue": {
-                "waiting": snapshot.queue.waiting,
-                "running": snapshot.queue.running,
-                "max": snapshot.queue.limit,
-            },
-            "events": [{"at": _wall(row.at), "text": row.text} for row in snapshot.tells],
-        }
+        mine = self._mine()
+        told = await self._mastership.ask(CLUSTER)
+        if not isinstance(told, dict):
+            return mine
+        own = {key: mine[key] for key in ("name", "node", "version", "uptime_s", "secure", "cluster")}
+        events = sorted([*told.get("events", ()), *mine["events"]], key=lambda event: event["at"])
+        return {**told, **own, "events": events}
+
+    async def cards(self) -> list[ModelCard]:
+        """For `/v1/models`: the master's, since it answers for them."""
+        told = await self._mastership.ask(MODELS)
+        if not isinstance(told, list):
+            return await self._shelf.cards()
+        return [ModelCard(**card) for card in told]
+
+    async def answer(self, question: bytes) -> bytes:
+        """What another node asked this one, as master."""
+        asked = json.loads(question)
+        if asked == MODELS:
+            return json.dumps([asdict(card) for card in await self._shelf.cards()]).encode()
+        return json.dumps(self._mine()).encode()
 
     def health(self) -> dict[str, Json]:
         """The body of `/health`."""
-        return {"status": "ok", "version": ringleader.__version__}
+        status = "ok" if self._mastership.master is not None else "no master"
+        return {"status": status, "version": ringleader.__version__}
+
+    def _mine(self) -> dict[str, Json]:
+        shot = self._member.snapshot()
+        c = self._credentials
+        return {
+            "name": self._name,
+            "node": shot.me,
+            "version": ringleader.__version__,
+            "master": None if shot.term is None else shot.term.node,
+            "term": None if shot.term is None else shot.term.number,
+            "uptime_s": round(time.monotonic() - self._started, 1),
+            "secure": c is not None,
+            "cluster": None if c is None else {"id": c.cluster, "name": c.name},
+            "nodes": [_node(row, shot) for row in shot.nodes],
+            "rings": [self._ring(row) for row in shot.rings],
+            "queue": {"waiting": shot.queue.waiting, "running": shot.queue.running, "max": shot.queue.limit},
+            "events": [
+                {"at": _wall(row.at), "kind": row.kind, "model": row.model, "text": row.text} for row in shot.tells
+            ],
+        }
 
     def _ring(self, row: RingRow) -> dict[str, Json]:
         meter = self._meters.get(row.model, RingMeter())
@@ -63,16 +111,17 @@ class View:
         }
 
 
-def _node(row: NodeRow, snapshot: ClusterSnapshot) -> dict[str, Json]:
+def _node(row: NodeRow, shot: ClusterSnapshot) -> dict[str, Json]:
     return {
         "id": row.node,
         "name": row.name,
+        "host": row.host,
         "chip": row.chip,
         "memory_total_bytes": row.memory_total_bytes,
         "memory_free_bytes": row.memory_free_bytes,
         "state": "ok" if row.state == "master" else row.state,
         "detail": row.detail,
-        "is_master": row.node == snapshot.me,
+        "is_master": shot.term is not None and row.node == shot.term.node,
     }
 
 

@@ -35,7 +35,8 @@ log = logging.getLogger("ringleader.shard")
 class ShardOptions:
     """What the supervisor says to a shard. `listen` is host:port, port 0 for any free one.
 
-    `credentials` is the state directory of the node; without one, connections are in the clear.
+    `credentials` is the state directory of the node; without one, connections are in the clear. `digest` names the
+    model's files, so that another plan of the same layers may take the shard over.
     """
 
     directory: Path
@@ -46,6 +47,7 @@ class ShardOptions:
     kv_tokens_max: int
     progress_deadline_s: float = PROGRESS_DEADLINE_S
     credentials: Path | None = None
+    digest: str = ""
 
 
 def run(options: ShardOptions) -> int:
@@ -77,6 +79,8 @@ async def _serve(options: ShardOptions) -> int:
         options.kv_tokens_max,
         options.progress_deadline_s,
         credentials,
+        options.digest,
+        options.layer_count,
     )
     server, address = await open_server(service, options.listen, credentials)
     memory = await loop.run_in_executor(thread, engine.memory_bytes)

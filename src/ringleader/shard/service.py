@@ -26,7 +26,7 @@ from ringleader.trust.credentials import Credentials
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.v1 import ring_pb2_grpc as rpc
 from ringleader.values import LayerRange, NodeId
-from ringleader.wire import PROTOCOL_VERSION
+from ringleader.wire import EPOCH_KEY, PROTOCOL_VERSION
 
 log = logging.getLogger("ringleader.shard")
 
@@ -50,6 +50,8 @@ class ShardService(rpc.RingServicer):
         kv_tokens_max: int,
         progress_deadline_s: float = PROGRESS_DEADLINE_S,
         credentials: Credentials | None = None,
+        digest: str = "",
+        layer_count: int = 0,
     ) -> None:
         self._engine = engine
         self._thread = thread
@@ -58,6 +60,9 @@ class ShardService(rpc.RingServicer):
         self._kv_tokens_max = kv_tokens_max
         self._progress_deadline_s = progress_deadline_s
         self._credentials = credentials
+        self._digest = digest
+        self._layer_count = layer_count
+        self._fence: tuple[int, str, int] = (0, "", 0)  # of the highest linking: term, master, epoch
         self._epoch = 0
         self._step = 0
         self._next: NextLink | None = None
@@ -85,11 +90,13 @@ class ShardService(rpc.RingServicer):
 
     async def Link(self, request: pb.LinkRequest, context: Context) -> pb.LinkReply:
         """Forget every slot and join the ring of a newer epoch."""
-        if request.plan != self._plan:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "this shard belongs to another plan")
-        if request.epoch <= self._epoch:
+        fence = (request.term, request.master, request.epoch)
+        if fence <= self._fence:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"epoch {self._epoch} is already known")
+        if request.plan != self._plan and not self._holds(request):
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "this shard belongs to another plan")
         await self._unlink()
+        self._fence, self._plan = fence, request.plan
         self._epoch, self._step = request.epoch, 0
         await self._on_thread(self._engine.reset)
         if request.shards > 1:
@@ -104,6 +111,13 @@ class ShardService(rpc.RingServicer):
             self._start_head(request.shards)
         log.info("linked as %d of %d in epoch %d", request.index + 1, request.shards, request.epoch)
         return pb.LinkReply()
+
+    def _holds(self, request: pb.LinkRequest) -> bool:
+        """Whether the plan gives this shard just the layers, files and room that it has under another plan's name."""
+        mine = (self._digest, self._layers.start, self._layers.stop, self._layer_count, self._kv_tokens_max)
+        share = request.share
+        theirs = (share.digest, share.first_layer, share.stop_layer, share.layers, share.kv_tokens)
+        return bool(self._digest) and mine == theirs
 
     async def _open_next(self, request: pb.LinkRequest) -> None:
         peer = NodeId(request.next_node) if request.next_node else None
@@ -226,6 +240,9 @@ class ShardService(rpc.RingServicer):
     async def Serve(self, orders: AsyncIterator[pb.HeadOrder], context: Context) -> AsyncIterator[pb.HeadReport]:
         """The master's stream of requests; its end cancels what it asked for."""
         head = self._head
+        said = dict(context.invocation_metadata() or ())
+        if said.get(EPOCH_KEY, str(self._epoch)) != str(self._epoch):
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"the ring is in epoch {self._epoch} by now")
         if head is None:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "this shard is not the head of a linked ring")
             return

@@ -24,33 +24,23 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bringleader/v1/control.proto\x12\rringleader.v1\"\x8c\x02\n\nNodeReport\x12)\n\x05hello\x18\x01 \x01(\x0b\x32\x18.ringleader.v1.NodeHelloH\x00\x12+\n\x06status\x18\x02 \x01(\x0b\x32\x19.ringleader.v1.NodeStatusH\x00\x12\x30\n\x0bshard_ready\x18\x03 \x01(\x0b\x32\x19.ringleader.v1.ShardReadyH\x00\x12\x32\n\x0cshard_failed\x18\x04 \x01(\x0b\x32\x1a.ringleader.v1.ShardFailedH\x00\x12\x36\n\x0eshard_progress\x18\x05 \x01(\x0b\x32\x1c.ringleader.v1.ShardProgressH\x00\x42\x08\n\x06report\"\x8b\x01\n\tNodeHello\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x0c\n\x04node\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0c\n\x04host\x18\x04 \x01(\t\x12\x0c\n\x04\x63hip\x18\x05 \x01(\t\x12\x1a\n\x12memory_total_bytes\x18\x06 \x01(\x04\x12\x19\n\x11memory_free_bytes\x18\x07 \x01(\x04\"\'\n\nNodeStatus\x12\x19\n\x11memory_free_bytes\x18\x01 \x01(\x04\"]\n\nShardReady\x12\x0c\n\x04plan\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x14\n\x0cmemory_bytes\x18\x04 \x01(\x04\x12\x0b\n\x03pid\x18\x05 \x01(\r\"M\n\x0bShardFailed\x12\x0c\n\x04plan\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x11\n\tpermanent\x18\x04 \x01(\x08\">\n\rShardProgress\x12\x0c\n\x04plan\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12\x10\n\x08\x66raction\x18\x03 \x01(\x02\"\xa1\x01\n\tNodeOrder\x12)\n\x07welcome\x18\x01 \x01(\x0b\x32\x16.ringleader.v1.WelcomeH\x00\x12\x30\n\x0bstart_shard\x18\x02 \x01(\x0b\x32\x19.ringleader.v1.StartShardH\x00\x12.\n\nstop_shard\x18\x03 \x01(\x0b\x32\x18.ringleader.v1.StopShardH\x00\x42\x07\n\x05order\";\n\x07Welcome\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x0e\n\x06master\x18\x02 \x01(\t\x12\x0f\n\x07refused\x18\x03 \x01(\t\"\x94\x01\n\nStartShard\x12\x0c\n\x04plan\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x13\n\x0b\x66irst_layer\x18\x05 \x01(\r\x12\x12\n\nstop_layer\x18\x06 \x01(\r\x12\x0e\n\x06layers\x18\x07 \x01(\r\x12\x11\n\tkv_tokens\x18\x08 \x01(\x04\"(\n\tStopShard\x12\x0c\n\x04plan\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r2J\n\x07\x43ontrol\x12?\n\x04Join\x12\x19.ringleader.v1.NodeReport\x1a\x18.ringleader.v1.NodeOrder(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bringleader/v1/control.proto\x12\rringleader.v1\"j\n\x0bMeshMessage\x12)\n\x05hello\x18\x01 \x01(\x0b\x32\x18.ringleader.v1.MeshHelloH\x00\x12\x0e\n\x04word\x18\x02 \x01(\x0cH\x00\x12\x15\n\x0brevocations\x18\x03 \x01(\x0cH\x00\x42\t\n\x07message\"?\n\tMeshHello\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x0c\n\x04node\x18\x02 \x01(\t\x12\x13\n\x0brevocations\x18\x03 \x01(\x0c\"S\n\x0cMeshGreeting\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x0c\n\x04node\x18\x02 \x01(\t\x12\x0f\n\x07refused\x18\x03 \x01(\t\x12\x13\n\x0brevocations\x18\x04 \x01(\x0c\"\x1c\n\x0cRelayMessage\x12\x0c\n\x04json\x18\x01 \x01(\x0c\x32K\n\x04Mesh\x12\x43\n\x04Tell\x12\x1a.ringleader.v1.MeshMessage\x1a\x1b.ringleader.v1.MeshGreeting(\x01\x30\x01\x32\x8e\x01\n\x05Relay\x12\x44\n\x06\x41nswer\x12\x1b.ringleader.v1.RelayMessage\x1a\x1b.ringleader.v1.RelayMessage0\x01\x12?\n\x03\x41sk\x12\x1b.ringleader.v1.RelayMessage\x1a\x1b.ringleader.v1.RelayMessageb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ringleader.v1.control_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NODEREPORT']._serialized_start=47
-  _globals['_NODEREPORT']._serialized_end=315
-  _globals['_NODEHELLO']._serialized_start=318
-  _globals['_NODEHELLO']._serialized_end=457
-  _globals['_NODESTATUS']._serialized_start=459
-  _globals['_NODESTATUS']._serialized_end=498
-  _globals['_SHARDREADY']._serialized_start=500
-  _globals['_SHARDREADY']._serialized_end=593
-  _globals['_SHARDFAILED']._serialized_start=595
-  _globals['_SHARDFAILED']._serialized_end=672
-  _globals['_SHARDPROGRESS']._serialized_start=674
-  _globals['_SHARDPROGRESS']._serialized_end=736
-  _globals['_NODEORDER']._serialized_start=739
-  _globals['_NODEORDER']._serialized_end=900
-  _globals['_WELCOME']._serialized_start=902
-  _globals['_WELCOME']._serialized_end=961
-  _globals['_STARTSHARD']._serialized_start=964
-  _globals['_STARTSHARD']._serialized_end=1112
-  _globals['_STOPSHARD']._serialized_start=1114
-  _globals['_STOPSHARD']._serialized_end=1154
-  _globals['_CONTROL']._serialized_start=1156
-  _globals['_CONTROL']._serialized_end=1230
+  _globals['_MESHMESSAGE']._serialized_start=46
+  _globals['_MESHMESSAGE']._serialized_end=152
+  _globals['_MESHHELLO']._serialized_start=154
+  _globals['_MESHHELLO']._serialized_end=217
+  _globals['_MESHGREETING']._serialized_start=219
+  _globals['_MESHGREETING']._serialized_end=302
+  _globals['_RELAYMESSAGE']._serialized_start=304
+  _globals['_RELAYMESSAGE']._serialized_end=332
+  _globals['_MESH']._serialized_start=334
+  _globals['_MESH']._serialized_end=409
+  _globals['_RELAY']._serialized_start=412
+  _globals['_RELAY']._serialized_end=554
 # @@protoc_insertion_point(module_scope)

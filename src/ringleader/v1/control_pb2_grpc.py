@@ -25,7 +25,7 @@ if _version_not_supported:
     )
 
 
-class ControlStub:
+class MeshStub:
     """Missing associated documentation comment in .proto file."""
 
     def __init__(self, channel):
@@ -34,44 +34,44 @@ class ControlStub:
         Args:
             channel: A grpc.Channel.
         """
-        self.Join = channel.stream_stream(
-                '/ringleader.v1.Control/Join',
-                request_serializer=ringleader_dot_v1_dot_control__pb2.NodeReport.SerializeToString,
-                response_deserializer=ringleader_dot_v1_dot_control__pb2.NodeOrder.FromString,
+        self.Tell = channel.stream_stream(
+                '/ringleader.v1.Mesh/Tell',
+                request_serializer=ringleader_dot_v1_dot_control__pb2.MeshMessage.SerializeToString,
+                response_deserializer=ringleader_dot_v1_dot_control__pb2.MeshGreeting.FromString,
                 _registered_method=True)
 
 
-class ControlServicer:
+class MeshServicer:
     """Missing associated documentation comment in .proto file."""
 
-    def Join(self, request_iterator, context):
-        """The follower dials; reports go up, orders come down, for as long as it is a member.
+    def Tell(self, request_iterator, context):
+        """Every node keeps one such call to every other and speaks on it. The answer is one greeting.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
 
-def add_ControlServicer_to_server(servicer, server):
+def add_MeshServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'Join': grpc.stream_stream_rpc_method_handler(
-                    servicer.Join,
-                    request_deserializer=ringleader_dot_v1_dot_control__pb2.NodeReport.FromString,
-                    response_serializer=ringleader_dot_v1_dot_control__pb2.NodeOrder.SerializeToString,
+            'Tell': grpc.stream_stream_rpc_method_handler(
+                    servicer.Tell,
+                    request_deserializer=ringleader_dot_v1_dot_control__pb2.MeshMessage.FromString,
+                    response_serializer=ringleader_dot_v1_dot_control__pb2.MeshGreeting.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'ringleader.v1.Control', rpc_method_handlers)
+            'ringleader.v1.Mesh', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('ringleader.v1.Control', rpc_method_handlers)
+    server.add_registered_method_handlers('ringleader.v1.Mesh', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class Control:
+class Mesh:
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod
-    def Join(request_iterator,
+    def Tell(request_iterator,
             target,
             options=(),
             channel_credentials=None,
@@ -84,9 +84,126 @@ class Control:
         return grpc.experimental.stream_stream(
             request_iterator,
             target,
-            '/ringleader.v1.Control/Join',
-            ringleader_dot_v1_dot_control__pb2.NodeReport.SerializeToString,
-            ringleader_dot_v1_dot_control__pb2.NodeOrder.FromString,
+            '/ringleader.v1.Mesh/Tell',
+            ringleader_dot_v1_dot_control__pb2.MeshMessage.SerializeToString,
+            ringleader_dot_v1_dot_control__pb2.MeshGreeting.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
+class RelayStub:
+    """Missing associated documentation comment in .proto file."""
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.Answer = channel.unary_stream(
+                '/ringleader.v1.Relay/Answer',
+                request_serializer=ringleader_dot_v1_dot_control__pb2.RelayMessage.SerializeToString,
+                response_deserializer=ringleader_dot_v1_dot_control__pb2.RelayMessage.FromString,
+                _registered_method=True)
+        self.Ask = channel.unary_unary(
+                '/ringleader.v1.Relay/Ask',
+                request_serializer=ringleader_dot_v1_dot_control__pb2.RelayMessage.SerializeToString,
+                response_deserializer=ringleader_dot_v1_dot_control__pb2.RelayMessage.FromString,
+                _registered_method=True)
+
+
+class RelayServicer:
+    """Missing associated documentation comment in .proto file."""
+
+    def Answer(self, request, context):
+        """A request that another node took in; its answer, part by part. Shapes: node/relay.py.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Ask(self, request, context):
+        """What another node wants to show of the cluster. Shapes: node/view.py.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_RelayServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'Answer': grpc.unary_stream_rpc_method_handler(
+                    servicer.Answer,
+                    request_deserializer=ringleader_dot_v1_dot_control__pb2.RelayMessage.FromString,
+                    response_serializer=ringleader_dot_v1_dot_control__pb2.RelayMessage.SerializeToString,
+            ),
+            'Ask': grpc.unary_unary_rpc_method_handler(
+                    servicer.Ask,
+                    request_deserializer=ringleader_dot_v1_dot_control__pb2.RelayMessage.FromString,
+                    response_serializer=ringleader_dot_v1_dot_control__pb2.RelayMessage.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'ringleader.v1.Relay', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('ringleader.v1.Relay', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Relay:
+    """Missing associated documentation comment in .proto file."""
+
+    @staticmethod
+    def Answer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ringleader.v1.Relay/Answer',
+            ringleader_dot_v1_dot_control__pb2.RelayMessage.SerializeToString,
+            ringleader_dot_v1_dot_control__pb2.RelayMessage.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Ask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ringleader.v1.Relay/Ask',
+            ringleader_dot_v1_dot_control__pb2.RelayMessage.SerializeToString,
+            ringleader_dot_v1_dot_control__pb2.RelayMessage.FromString,
             options,
             channel_credentials,
             insecure,

@@ -71,7 +71,7 @@ class Masters:
 async def heard(ingress: Ingress) -> tuple[str, list[Delta]]:
     answer = await ingress.answer(request())
     deltas = [delta async for delta in answer.deltas]
-    await answer.deltas.aclose()  # type: ignore[attr-defined]
+    await answer.deltas.aclose()  # type: ignore[attr-defined]  # ours have it
     return "".join(each.text for each in deltas if isinstance(each, TextDelta)), deltas
 
 
@@ -161,5 +161,5 @@ async def test_logprobs_and_warnings_come_along_with_the_bytes_of_their_tokens()
 async def test_a_client_that_leaves_hangs_up_before_the_first_delta_too() -> None:
     desk = CutDesk([])
     answer = await Ingress(Masters([desk])).answer(request())
-    await answer.deltas.aclose()  # type: ignore[attr-defined]
+    await answer.deltas.aclose()  # type: ignore[attr-defined]  # ours have it
     assert desk.closed == 1

@@ -1,0 +1,64 @@
+"""Who this node is, as its state directory keeps it: id, term, and its place in a cluster."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from ringleader.config import NodeOptions, check_insecure
+from ringleader.errors import NodeUnreachable
+from ringleader.net.joining import join
+from ringleader.trust.cluster import open_membership
+from ringleader.trust.credentials import Credentials, node_id, read_term, state_directory
+from ringleader.values import NodeId
+
+RUNNING_FILE = "running.lock"
+
+log = logging.getLogger("ringleader.node")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """`term` is the highest number kept; `peers` are the control addresses told when this node joined."""
+
+    node: NodeId
+    term: int
+    state: Path
+    credentials: Credentials | None
+    peers: tuple[str, ...]
+
+
+async def identify(options: NodeOptions, stack: AsyncExitStack) -> Identity:
+    """Open the state directory, which is this process' alone until `stack` ends; join or found a cluster.
+
+    Raises NodeUnreachable when another node runs with this directory, NotTrusted when it cannot be used or the
+    invitation is not good.
+    """
+    state = options.state or state_directory(options.home)
+    credentials: Credentials | None = None
+    node = node_id(state)
+    _hold(state, stack)
+    if options.insecure:
+        log.warning("%s", check_insecure(options.listen_host))
+    elif options.join is not None:
+        credentials = await join(options.join, state, options.name)
+    else:
+        credentials = open_membership(state, options.name, time.time())
+    node = node if credentials is None else credentials.node
+    return Identity(node, read_term(state), state, credentials, () if credentials is None else credentials.peers)
+
+
+def _hold(state: Path, stack: AsyncExitStack) -> None:
+    handle = os.open(state / RUNNING_FILE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    stack.callback(os.close, handle)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise NodeUnreachable(
+            f"a node runs with {state} already; another one on this machine needs a directory of its own: --state DIR"
+        ) from error
