@@ -333,8 +333,8 @@ class Leadership:
         if rollout.look_at is None or now < rollout.look_at or not self._settled:
             return []
         rollout.look_at = None
-        plan = self._placement.better_plan(rollout, ring)
-        return [] if plan is None else self._placement.move(rollout, ring, plan, now)
+        better = self._placement.better_plan(rollout, ring)
+        return [] if better is None else self._placement.move(rollout, ring, *better, now)
 
     def _longest_idle(self) -> list[Rollout]:
         """Rings that nobody wants at this moment, the longest unused first."""

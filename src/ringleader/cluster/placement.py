@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from ringleader.cluster import messages as m
 from ringleader.cluster.adoption import Found, Foundlings
+from ringleader.cluster.moving import worth_moving
 from ringleader.cluster.nodes import NodeTable
-from ringleader.cluster.plan import NODE_RESERVE_BYTES, Plan, make_plan
+from ringleader.cluster.plan import NODE_RESERVE_BYTES, Plan, make_plan, predicted_now
 from ringleader.cluster.requests import Request
 from ringleader.cluster.rings import STOP_DEADLINE_S, Ring, Shard, first_epoch
 from ringleader.cluster.rollout import Rollout
@@ -94,16 +95,19 @@ class Placement:
                 return []
         return ring.start(now)
 
-    def another_plan(self, rollout: Rollout) -> Plan | None:
-        """What would be planned now if the model had no ring; None if nothing can."""
+    def better_plan(self, rollout: Rollout, ring: Ring) -> tuple[Plan, m.RingWanted] | None:
+        """What would be planned now if the model had no ring, where that is worth the move."""
         a = rollout.assignment
         if a is None:
             return None
         wanted = next(rollout.wishes(None), m.RingWanted(a.costs, a.wish, a.reference))
         try:
-            return self._make(wanted, without=[rollout])
+            plan = self._make(wanted, without=[rollout])
         except (CallerFault, ModelFault):
             return None
+        old_now = predicted_now(ring.plan, a.costs, self.nodes.profiles())
+        pays = worth_moving(ring.plan, plan, objective=wanted.wish.objective, old_now=old_now)
+        return (plan, wanted) if pays else None
 
     def _plan_beside(self, wanted: m.RingWanted, idle: Sequence[Rollout]) -> tuple[Plan, Sequence[Rollout]]:
         try:
@@ -171,16 +175,13 @@ class Placement:
         self.drop(rollout, ring, now)
         return effects
 
-    def move(self, rollout: Rollout, ring: Ring, plan: Plan, now: float) -> list[m.Effect]:
+    def move(self, rollout: Rollout, ring: Ring, plan: Plan, wanted: m.RingWanted, now: float) -> list[m.Effect]:
         """Go over to a better plan: shards whose layers stay where they are go on, the others stop and start."""
-        a = rollout.assignment
-        if a is None:
-            return []
         effects: list[m.Effect] = [m.Tell(f"{rollout.model} moves to a better plan", rollout.model, "ring_moved")]
         effects += ring.close(now)
         self._retired.append(ring.plan.hash)
         rollout.ring, rollout.before = None, ring
-        return effects + self.start(rollout, plan, m.RingWanted(a.costs, a.wish, a.reference), now)
+        return effects + self.start(rollout, plan, wanted, now)
 
     def _leave(self, ring: Ring, now: float) -> None:
         for shard in ring.shards:
