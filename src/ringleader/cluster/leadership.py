@@ -17,12 +17,15 @@ from ringleader.cluster.requests import Request, RequestTable, overdue_error
 from ringleader.cluster.rings import Ring
 from ringleader.cluster.rollout import Rollout
 from ringleader.cluster.snapshot import ClusterSnapshot, TellRow, take_snapshot
-from ringleader.errors import BadRequest, MasterMoved, RingleaderError, RingLost
+from ringleader.errors import BadRequest, MasterMoved, ModelDoesNotFit, RingleaderError, RingLost
 from ringleader.values import ModelId, NodeId, PlanHash
 
 _RingEvent = m.ShardBecameReady | m.ShardMadeProgress | m.ShardDied | m.RingLinked | m.RingBroke
 
 TELLS_MAX = 50  # lines kept for the status page: about two screens
+RETURN_S = (
+    1.5  # after a loss: a wish that no request waits for gives a flickering link time, for its ring to stay whole
+)
 LOOK_AFTER_S = 10.0  # after a node joined: one that flaps is gone again, one that starts is measured by then
 
 
@@ -153,6 +156,8 @@ class Leadership:
     def _lose_ring(self, rollout: Rollout, ring: Ring, node: NodeId, reason: str, now: float) -> list[m.Effect]:
         effects = self._placement.keep(rollout, ring, node, now)
         rollout.node_gone(ring, node, reason, now)
+        if rollout.before is not None:
+            rollout.retry_at = now + RETURN_S
         text = f"the plan of {rollout.model} is dropped: {rollout.reason}"
         return [*effects, m.Tell(text, rollout.model, "plan_dropped")]
 
@@ -305,6 +310,8 @@ class Leadership:
             placed = self._placement.place(rollout, first, self._longest_idle(), now)
             if isinstance(placed, list):
                 return effects + placed
+            if isinstance(placed, ModelDoesNotFit) and rollout.before is not None:
+                return effects  # the node that is lost may be back at once; KEEP_S at most
             for request in waiting:  # those that wish the same would hear the same, after the same search
                 if (request.costs, request.wish) == (first.costs, first.wish):
                     effects.append(self._fail(request, _copy(placed)))

@@ -21,7 +21,9 @@ from ringleader.cluster.rollout import Rollout
 from ringleader.errors import BadRequest, CallerFault, ModelDoesNotFit, ModelFault, RingleaderError
 from ringleader.values import ModelId, NodeId, PlanHash
 
-KEEP_S = 3.0  # shards of a dropped plan wait for the next one, which may go on with them: a resent request comes sooner
+# So long the shards of a dropped plan wait for the next one, which may go on with them: a request that is sent again
+# comes sooner, and so does a node whose link only flickered.
+KEEP_S = 3.0
 RETIRED_MAX = 64  # plans that were dropped here; older ones are strays like any other
 
 
@@ -221,9 +223,8 @@ class Placement:
         for key in [key for key, shard in self._leaving.items() if shard.node == node and key not in alive]:
             self.shard_gone(*key)
         for rollout in self.rollouts.values():
-            for shard in rollout.before.shards if rollout.before is not None else []:
-                if rollout.before is not None and (rollout.before.plan.hash, shard.index) not in alive:
-                    shard.state = "dead" if shard.stage.node == node else shard.state
+            if rollout.before is not None:
+                rollout.before.look_again(node, alive)
         taken = {shard.instead_of for ring in self.rings() for shard in ring.shards if not shard.seen}
         orders: list[m.Effect] = []
         for (plan, index), report in alive.items():

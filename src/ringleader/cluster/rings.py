@@ -241,6 +241,16 @@ class Ring:
                 _bury(shard)
         return orders
 
+    def look_again(self, node: NodeId, alive: Mapping[tuple[PlanHash, int], ShardReport]) -> None:
+        """Of a ring that is kept for the next plan: which shards on the node still live, its own after a return too."""
+        for shard in self.shards:
+            if shard.stage.node == node:
+                report = alive.get((self.plan.hash, shard.index))
+                if report is None or report.attempt != shard.attempt:
+                    _bury(shard)
+                elif report.state in ("loading", "ready"):
+                    shard.state, shard.progress, shard.memory_bytes = report.state, report.progress, report.memory_bytes
+
     def describe_stages(self) -> str:
         """`mac-studio 0-74, mac-mini 75-93`."""
         return ", ".join(f"{self.name(s.stage.node)} {s.stage.layers}" for s in self.shards)

@@ -193,3 +193,23 @@ def test_layers_for_a_name_that_two_nodes_have_are_refused_with_both_of_them() -
     assert "2 nodes are called 'b' (b at b.local, b~c-id at c.local)" in str(fail.error)
     by_suffix = state.step(arrival("s", wish=m.PlanWish(1000, layers=(("b~c-id", 0, 10),))), 2.0)
     assert planned(by_suffix).stages[0].node == C.node
+
+
+def test_a_node_that_is_back_at_once_brings_its_shard_and_nothing_is_loaded_anew() -> None:
+    state = master(B)
+    plan = serve(state, model(), 1.0, TWO)
+    assignment = state.assignment(plan.hash)
+    assert assignment is not None
+    state.step(m.NodeLost(B.node, "it is not heard any more"), 2.0)
+    state.step(m.NodeJoined(B, (report(assignment, 1),)), 3.0)
+    orders = of_kind(state.step(arrival("s", wish=TWO), 3.1), m.StartShard)
+    assert [each.instead_of for each in orders if isinstance(each, m.StartShard)] == [(plan.hash, 0), (plan.hash, 1)]
+
+
+def test_a_request_waits_a_moment_for_a_lost_node_without_which_the_model_does_not_fit() -> None:
+    state = master(B)
+    serve(state, model("wide", layer=GB * 3 // 2), 1.0)
+    state.step(m.NodeLost(B.node, "off"), 2.0)
+    assert not failed(state.step(arrival("s", model("wide", layer=GB * 3 // 2)), 2.1))
+    assert not failed(state.step(m.Ticked(), 2.0 + KEEP_S - 0.1))
+    assert failed(state.step(m.Ticked(), 2.0 + KEEP_S)) == [ModelDoesNotFit]
