@@ -143,7 +143,7 @@ class Supervisor:
             *("--layers", str(shard.layers)),
             *("--of", str(shard.layer_count)),
             *("--plan", shard.plan),
-            *("--listen", f"{shard.host}:0"),
+            *("--listen", join(shard.host, 0)),
             *("--kv-tokens", str(shard.kv_tokens_max)),
             *(("--digest", shard.digest) if shard.digest else ()),
             *(("--credentials", str(self._credentials)) if self._credentials else ()),

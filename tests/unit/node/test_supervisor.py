@@ -5,6 +5,7 @@ import json
 import signal
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -75,6 +76,11 @@ async def test_a_shard_is_told_its_plan_and_range(supervisor: Watched) -> None:
         "--listen": "127.0.0.1:0",
         "--kv-tokens": "4096",
     }
+
+
+async def test_a_shard_on_every_interface_is_given_an_address_that_can_be_listened_at(supervisor: Watched) -> None:
+    supervisor.start(replace(shard("echo"), host="::"))
+    assert json.loads((await supervisor.death()).reason)["--listen"] == "[::]:0"
 
 
 @pytest.mark.parametrize(
