@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ringleader.api.contracts import ModelCard
-from ringleader.errors import ModelUnsupported, UnknownModel
+from ringleader.errors import ModelUnsupported, RingleaderError, UnknownModel
 from ringleader.language.prompt import Voice, voice
 from ringleader.language.voice_report import voice_report
 from ringleader.models.headers import read_costs
@@ -17,6 +18,8 @@ from ringleader.models.store import Store
 from ringleader.shard.families import check_family
 from ringleader.tokenizer import Tokenizer, load_tokenizer
 from ringleader.values import ModelCosts, ModelId
+
+HEARD_MAX = 256  # models that other nodes may want; a cluster serves a few
 
 log = logging.getLogger("ringleader.node")
 
@@ -44,10 +47,20 @@ class Shelf:
     _entries: dict[ModelId, Entry] = field(default_factory=dict)
     _locks: dict[ModelId, asyncio.Lock] = field(default_factory=dict)
     _learned: dict[ModelId, str] = field(default_factory=dict)
+    _heard: set[tuple[ModelId, str]] = field(default_factory=set)
 
     def learn(self, model: ModelId, reference: str) -> None:
         """A master calls this model so, and its files are here: this node can answer for it, should it lead."""
         self._learned.setdefault(model, reference or model)
+
+    def hear_of(self, model: ModelId, reference: str) -> None:
+        """Another node wants this model served; learned if its files are here, too. Looks once, and cheaply."""
+        if (model, reference) in self._heard or len(self._heard) >= HEARD_MAX:
+            return
+        self._heard.add((model, reference))
+        with contextlib.suppress(RingleaderError):
+            self.store.resolve(reference or model)
+            self.learn(model, reference)
 
     async def entry(self, model: ModelId) -> Entry:
         """The model as requests need it; the first call reads its headers and tokenizer (a second or two).

@@ -59,3 +59,13 @@ async def test_settings_that_cannot_be_followed_refuse_the_model_and_name_the_fi
     file.write_text("{")
     with pytest.raises(ModelFault, match="is not JSON"):
         await shelf(store).entry(TINY)
+
+
+async def test_a_model_that_another_node_wants_can_be_answered_for_where_its_files_are_here_too(tmp_path: Path) -> None:
+    directory = tmp_path / "elsewhere" / "tiny"
+    save(tokenizer_with((), CHATML), model_directory(directory))
+    opened = shelf(Store(tmp_path / "store"))
+    opened.hear_of(ModelId("missing"), str(tmp_path / "missing"))
+    opened.hear_of(TINY, str(directory))
+    assert opened.names() == [TINY], "what is not here would only break the list of models"
+    assert (await opened.entry(TINY)).directory == directory
