@@ -15,19 +15,23 @@ from ringleader.errors import NodeUnreachable
 from ringleader.net.joining import join
 from ringleader.trust.cluster import open_membership
 from ringleader.trust.credentials import Credentials, node_id, read_term, state_directory
+from ringleader.trust.private_files import read_json, write_json
 from ringleader.values import NodeId
 
 RUNNING_FILE = "running.lock"
+STARTS_FILE = "starts.json"
 
 log = logging.getLogger("ringleader.node")
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """`term` is the highest number kept; `peers` are the control addresses told when this node joined."""
+    """`term` is the highest number kept; `incarnation` grows with every start; `peers` are the control addresses told
+    when this node joined."""
 
     node: NodeId
     term: int
+    incarnation: int
     state: Path
     credentials: Credentials | None
     peers: tuple[str, ...]
@@ -50,7 +54,16 @@ async def identify(options: NodeOptions, stack: AsyncExitStack) -> Identity:
     else:
         credentials = open_membership(state, options.name, time.time())
     node = node if credentials is None else credentials.node
-    return Identity(node, read_term(state), state, credentials, () if credentials is None else credentials.peers)
+    peers = () if credentials is None else credentials.peers
+    return Identity(node, read_term(state), _incarnation(state), state, credentials, peers)
+
+
+def _incarnation(state: Path) -> int:
+    """Greater than at any start before, also when the clock went back: a lower one's beats count as late ones."""
+    last = (read_json(state / STARTS_FILE) or {}).get("incarnation")
+    number = max(time.time_ns(), last + 1 if isinstance(last, int) else 0)
+    write_json(state / STARTS_FILE, {"incarnation": number})
+    return number
 
 
 def _hold(state: Path, stack: AsyncExitStack) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -107,7 +106,7 @@ class Node:
         """What needs the port that was taken."""
         o, who = self._options, self._who
         self._member = Member(
-            self._profile, secrets.randbits(63), who.term, idle_unload_s=o.idle_unload_s if o.idle_unload_s else None
+            self._profile, who.incarnation, who.term, idle_unload_s=o.idle_unload_s if o.idle_unload_s else None
         )
         self._supervisor = Supervisor(
             o.name,
@@ -149,8 +148,11 @@ class Node:
         word = from_bytes(data)
         if word is None:
             self._refusals.note(f"node {peer}: it sent what is no word of protocol")
-        else:
-            self.tell(m.Heard(peer, word))
+            return
+        if isinstance(word, m.Beat):
+            for want in word.wants:  # should this node lead, it answers for them
+                self._shelf.hear_of(want.costs.model, want.reference)
+        self.tell(m.Heard(peer, word))
 
     # ------------------------------------------------------------ its life
 
