@@ -31,6 +31,7 @@ class Process:
     node: NodeId
     assignment: m.Assignment
     index: int
+    progress: float = 0.0
     ready: bool = False
     stopping: bool = False
     dead: bool = False
@@ -42,7 +43,7 @@ class Process:
 
     @property
     def resident(self) -> int:
-        return self.plan.stages[self.index].weight_bytes if self.ready else 0
+        return int(self.plan.stages[self.index].weight_bytes * self.progress)
 
 
 @dataclass(eq=False)
@@ -259,12 +260,19 @@ class Machine:
 
         def ready() -> None:
             if not process.dead and not process.stopping:
-                process.ready = True
+                process.ready, process.progress = True, 1.0
                 address = f"{self.node}:{process.pid}"
                 place = (process.plan.hash, process.index)
                 self.hear(m.ShardBecameReady(*place, address, process.resident, process.pid))
 
-        self._if_alive_after(chance.uniform(0.05, 1.2), ready)
+        def half() -> None:
+            if not process.dead and not process.stopping:
+                process.progress = 0.5
+                self.hear(m.ShardMadeProgress(process.plan.hash, process.index, 0.5))
+
+        took = chance.uniform(0.05, 1.2)
+        self._if_alive_after(took / 2, half)
+        self._if_alive_after(took, ready)
 
     def end(self, process: Process, reason: str) -> None:
         place = (process.plan.hash, process.index)

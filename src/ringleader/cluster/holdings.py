@@ -97,8 +97,17 @@ def _resident(report: m.ShardReport) -> int:
     return max(report.memory_bytes, int(report.assignment.plan.stages[report.index].weight_bytes * report.progress))
 
 
+def _loads(report: m.ShardReport) -> bool:
+    """Whether it has a process that loads; before its first progress that may still be on its way."""
+    return report.state == "loading" and report.progress > 0
+
+
 def _can_become(old: m.ShardReport, new: m.ShardReport) -> bool:
     """Whether the process can go on as the new shard: the same layers of the same files, the same caches."""
     a, b = old.assignment.plan, new.assignment.plan
     same_files = (a.model, a.digest, a.kv_tokens) == (b.model, b.digest, b.kv_tokens)
-    return old.state in ("loading", "ready") and same_files and a.stages[old.index].layers == b.stages[new.index].layers
+    return (
+        (old.state == "ready" or _loads(old))
+        and same_files
+        and a.stages[old.index].layers == b.stages[new.index].layers
+    )

@@ -138,7 +138,8 @@ class Ring:
         """Before the start: go on with the processes of the plan before that hold the same layers and caches."""
         for shard in self.shards:
             for old in before.shards:
-                if old.state in ("loading", "ready") and old.stage == shard.stage:
+                exists = old.state == "ready" or (old.state == "loading" and old.progress > 0)
+                if exists and old.stage == shard.stage:
                     shard.instead_of = (before.plan.hash, old.index)
                     shard.progress, shard.memory_bytes = old.progress, old.memory_bytes
 
