@@ -84,6 +84,13 @@ class Member:
         self._tells.extend(TellRow(now, e.text, e.model, e.kind) for e in effects if isinstance(e, m.Tell))
         return effects
 
+    def reports(self) -> list[tuple[NodeId, m.ShardReport]]:
+        """The shards of all nodes that are heard, and this node's own."""
+        now = self._last_step or 0.0
+        own = [(self._profile.node, report) for report in self._holdings.reports(now)]
+        heard = [(peer.node, peer.beat) for peer in self._members.heard(now) if peer.beat is not None]
+        return own + [(node, report) for node, beat in heard for report in beat.shards]
+
     def snapshot(self) -> ClusterSnapshot:
         """What this node believes: all of it while it leads, else what beats tell."""
         term = self.master

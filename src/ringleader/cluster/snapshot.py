@@ -9,9 +9,11 @@ from typing import Literal
 
 from ringleader.cluster.messages import Beat, NodeProfile, ShardReport, TellKind, Term
 from ringleader.cluster.nodes import NodeTable
+from ringleader.cluster.predicted import Predicted
 from ringleader.cluster.requests import QUEUE_MAX, RequestTable
 from ringleader.cluster.rings import Ring, ShardState
 from ringleader.cluster.rollout import Rollout
+from ringleader.cluster.timing import Link
 from ringleader.values import LayerRange, ModelId, NodeId, PlanHash
 
 
@@ -27,6 +29,10 @@ class NodeRow:
     memory_free_bytes: int
     state: Literal["master", "ok", "lost"]  # "ok" also of a node that follows nobody, or another
     detail: str = ""
+    temperature_c: float | None = None
+    bytes_per_s: float = 0.0
+    measured_by: str = ""
+    links: tuple[Link, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ class ShardRow:
 class RingRow:
     """One model. Without a ring (`state` is "idle" or "resting") `plan` is None and there are no shards.
 
-    `detail` says why it last broke or why there is no ring.
+    `detail` says why it last broke or why there is no ring. `predicted` is by the figures that the plan was made with.
     """
 
     model: ModelId
@@ -64,6 +70,7 @@ class RingRow:
     running: int
     waiting: int
     detail: str
+    predicted: Predicted | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +144,19 @@ def take_member_snapshot(
 
 
 def _profile_row(p: NodeProfile, state: Literal["master", "ok"]) -> NodeRow:
-    return NodeRow(p.node, p.name, p.host, p.chip, p.memory_total_bytes, p.memory_free_bytes, state)
+    return NodeRow(
+        p.node,
+        p.name,
+        p.host,
+        p.chip,
+        p.memory_total_bytes,
+        p.memory_free_bytes,
+        state,
+        temperature_c=p.temperature_c,
+        bytes_per_s=p.bytes_per_s,
+        measured_by=p.measured_by,
+        links=p.links,
+    )
 
 
 def _reported_row(shards: list[ShardReport], names: dict[NodeId, str]) -> RingRow:
@@ -160,7 +179,21 @@ def _reported_row(shards: list[ShardReport], names: dict[NodeId, str]) -> RingRo
         if s.index < len(plan.stages)
     )
     state = "serving" if ready else "loading"
-    return RingRow(plan.model, state, plan.hash, plan.why, plan.layers, plan.context_tokens, 0, 0, rows, 0, 0, "")
+    return RingRow(
+        model=plan.model,
+        state=state,
+        plan=plan.hash,
+        why=plan.why,
+        layers=plan.layers,
+        context_tokens=plan.context_tokens,
+        epoch=0,
+        failures=0,
+        shards=rows,
+        running=0,
+        waiting=0,
+        detail="",
+        predicted=plan.predicted,
+    )
 
 
 def _node_rows(nodes: NodeTable) -> Iterable[NodeRow]:
@@ -187,6 +220,7 @@ def _ring_row(rollout: Rollout, requests: RequestTable) -> RingRow:
         running=len(requests.running(rollout.model)),
         waiting=len(requests.waiting(rollout.model)),
         detail=ring.reason if ring else rollout.reason,
+        predicted=ring.plan.predicted if ring else None,
     )
 
 

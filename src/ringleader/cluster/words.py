@@ -23,7 +23,7 @@ class NodeProfile:
 
     `memory_held_bytes` is what its shards held when `memory_free_bytes` was measured (the machine fills it in).
     `bytes_per_s` is how fast it goes through weights when it decodes, as measured (0: not measured, the chip's
-    name tells); `links` is how it reaches other nodes, as far as it measured that.
+    name tells), and `measured_by` says with what; `links` is how it reaches other nodes, as far as it measured that.
     """
 
     node: NodeId
@@ -36,6 +36,8 @@ class NodeProfile:
     bytes_per_s: float = 0.0
     links: tuple[Link, ...] = ()
     memory_held_bytes: int = 0
+    measured_by: str = ""
+    temperature_c: float | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
