@@ -120,6 +120,9 @@ class Laws:
         demand(effect.node in self.here, f"{effect.node} is not here, and is told to start a shard")
         demand(plan.stages[effect.index].node == effect.node, "a shard is started on a node of another stage")
         demand(effect.index not in ring.live, f"shard {effect.index} of {plan.hash} is started while it lives")
+        if effect.instead_of is not None and (before := self.rings.get(effect.instead_of[0])) is not None:
+            before.live.discard(effect.instead_of[1])  # it goes on under this name, or is gone
+            self._forget_if_gone(before.plan.hash)
         ring.live.add(effect.index)
         covered = [layer for s in plan.stages for layer in range(s.layers.start, s.layers.stop)]
         demand(covered == list(range(plan.layers)), "a plan does not cover its layers once and in order")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ringleader.cluster import messages as m
+from ringleader.cluster.leadership import Leadership
 from ringleader.cluster.rollout import Rollout
-from ringleader.cluster.state import ClusterState
 from ringleader.errors import RingLost
 from tests.sim.laws import LawBroken
 from tests.sim.world import World
 
 
-class DispatchesBeforeLinking(ClusterState):
+class DispatchesBeforeLinking(Leadership):
     def _settle(self, rollout: Rollout, now: float) -> list[m.Effect]:
         effects = super()._settle(rollout, now)
         ring = rollout.ring
@@ -21,37 +21,37 @@ class DispatchesBeforeLinking(ClusterState):
         return effects
 
 
-class ForgetsRequestsOfABrokenRing(ClusterState):
+class ForgetsRequestsOfABrokenRing(Leadership):
     def step(self, event: m.Event, now: float) -> list[m.Effect]:
         effects = super().step(event, now)
         return [e for e in effects if not (isinstance(e, m.FailRequest) and isinstance(e.error, RingLost))]
 
 
-class StartsEveryShardTwice(ClusterState):
+class StartsEveryShardTwice(Leadership):
     def step(self, event: m.Event, now: float) -> list[m.Effect]:
         effects = super().step(event, now)
         return effects + [e for e in effects if isinstance(e, m.StartShard)]
 
 
-class ForgetsWhatItPromised(ClusterState):
+class ForgetsWhatItPromised(Leadership):
     def __init__(self, me: m.NodeProfile) -> None:
         super().__init__(me)
         self._placement._promised = lambda without=(): []  # type: ignore[method-assign]  # broken on purpose
 
 
-class ForgetsDeadlines(ClusterState):
+class ForgetsDeadlines(Leadership):
     def _ticked(self, now: float) -> list[m.Effect]:
         self._requests.overdue = lambda now: []  # type: ignore[method-assign]  # broken on purpose
         return super()._ticked(now)
 
 
-class EndsTwice(ClusterState):
+class EndsTwice(Leadership):
     def step(self, event: m.Event, now: float) -> list[m.Effect]:
         effects = super().step(event, now)
         return effects + [e for e in effects if isinstance(e, m.FailRequest)]
 
 
-class NeverTriesAgain(ClusterState):
+class NeverTriesAgain(Leadership):
     def _ticked(self, now: float) -> list[m.Effect]:
         for rollout in self._rollouts.values():
             if rollout.ring is not None:
@@ -71,7 +71,7 @@ class NeverTriesAgain(ClusterState):
         (NeverTriesAgain, "was not answered when all was well"),
     ],
 )
-def test_a_broken_rule_is_caught_with_seed_and_trace(broken: type[ClusterState], law: str) -> None:
+def test_a_broken_rule_is_caught_with_seed_and_trace(broken: type[Leadership], law: str) -> None:
     with pytest.raises(LawBroken, match=rf"seed \d+ at .*{law}[^\n]*\n +\d+\.\d\d  "):
         for seed in range(100):
             World(seed, broken).run()

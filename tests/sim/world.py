@@ -1,6 +1,6 @@
 """A small seeded world: nodes that start shards, die and come back, clients that ask and leave, a clock that jumps.
 
-It plays node/perform for `ClusterState` and checks the laws after every step; a failure shows seed and trace.
+It plays node/perform for `Leadership` and checks the laws after every step; a failure shows seed and trace.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from random import Random
 
 from ringleader.cluster import messages as m
+from ringleader.cluster.leadership import Leadership
 from ringleader.cluster.plan import Plan
-from ringleader.cluster.state import ClusterState
 from ringleader.errors import ModelDoesNotFit
 from ringleader.values import ModelCosts, NodeId, PlanHash, RequestId
 from tests.sim.laws import LawBroken, Laws
@@ -52,7 +52,7 @@ class Due:
 
 
 class World:
-    def __init__(self, seed: int, make_state: Callable[[m.NodeProfile], ClusterState] = ClusterState) -> None:
+    def __init__(self, seed: int, make_state: Callable[[m.NodeProfile], Leadership] = Leadership) -> None:
         self.seed = seed
         self.chance = Random(seed)
         self.now = 0.0
@@ -162,6 +162,12 @@ class World:
                 self.failed[effect.request] = effect.error
 
     def _start(self, order: m.StartShard) -> None:
+        if order.instead_of and (old := self.processes.pop((order.node, *order.instead_of), None)) is not None:
+            old.plan, old.index = order.plan, order.index
+            self.processes[order.node, order.plan.hash, order.index] = old
+            if old.ready:
+                self._later(0.1, lambda: self._ready(order.node, old))
+            return
         process = Process(order.plan, order.index, next(self._numbers))
         self.processes[order.node, order.plan.hash, order.index] = process
         if self.faults and self.chance.random() < 0.15:
@@ -206,7 +212,9 @@ class World:
     def _report(self) -> None:
         for place in sorted(self.here):
             held = sum(p.resident for (where, _, _), p in self.processes.items() if where == place)
-            self.hear(m.NodeReported(place, self.nodes[place].memory_free_bytes - held))
+            free = self.nodes[place].memory_free_bytes - held
+            profile = replace(self.nodes[place], memory_held_bytes=held)
+            self.hear(m.NodeReported(place, free, profile=profile))
 
     def _join(self, place: NodeId) -> None:
         if place not in self.here:

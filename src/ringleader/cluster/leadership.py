@@ -123,7 +123,7 @@ class Leadership:
         profile = event.profile
         if profile.node in self._nodes:  # a new process: its shards are not ours any more
             effects += self._node_lost(profile.node, "it joined anew", now)
-        self._nodes.join(profile, self._placement.held_bytes(profile.node, profile))
+        self._nodes.join(profile)
         shown = self._nodes.name(profile.node)
         if profile.node != self._nodes.me:
             effects.append(m.Tell(f"node {shown} joined ({profile.chip}, {profile.host})", kind="node_joined"))
@@ -225,8 +225,7 @@ class Leadership:
         if node not in self._nodes:
             return []
         effects = self._follow_up(node, event.shards, now) if event.shards is not None else []
-        held = self._placement.held_bytes(node, event.profile)
-        self._nodes.report(node, event.memory_free_bytes, held, event.profile)
+        self._nodes.report(node, event.memory_free_bytes, event.profile)
         return effects
 
     def _follow_up(self, node: NodeId, shards: tuple[m.ShardReport, ...], now: float) -> list[m.Effect]:

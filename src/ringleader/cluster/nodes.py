@@ -36,25 +36,26 @@ class NodeTable:
 
     def __init__(self, me: NodeProfile) -> None:
         self.me = me.node
-        self._here: dict[NodeId, _Node] = {me.node: _Node(me, me.name, me.memory_free_bytes)}
+        self._here: dict[NodeId, _Node] = {}
         self._lost: dict[NodeId, LostNode] = {}
+        self.join(me)
 
     def __contains__(self, node: NodeId) -> bool:
         return node in self._here
 
-    def join(self, profile: NodeProfile, resident_bytes: int) -> None:
-        """A node is here, or (the master) describes itself anew. `resident_bytes` as for `report`."""
+    def join(self, profile: NodeProfile) -> None:
+        """A node is here, or (the master) describes itself anew."""
         self._lost.pop(profile.node, None)
         shown = self._shown_name(profile)
-        free = profile.memory_free_bytes + resident_bytes
+        free = profile.memory_free_bytes + profile.memory_held_bytes
         self._here[profile.node] = _Node(replace(profile, name=shown), profile.name, free)
 
-    def report(self, node: NodeId, free_bytes: int, resident_bytes: int, profile: NodeProfile | None = None) -> None:
-        """`resident_bytes` is what the living shards of the node hold at this moment, as far as is known."""
+    def report(self, node: NodeId, free_bytes: int, profile: NodeProfile | None = None) -> None:
+        """What is free there now; `profile` where the rest changed too."""
         here = self._here[node]
         known = here.profile if profile is None else replace(profile, name=here.profile.name)
         profile = replace(known, memory_free_bytes=free_bytes)
-        self._here[node] = _Node(profile, here.called, free_bytes + resident_bytes)
+        self._here[node] = _Node(profile, here.called, free_bytes + profile.memory_held_bytes)
 
     def lose(self, node: NodeId, reason: str, now: float) -> None:
         self._lost[node] = LostNode(self._here.pop(node).profile, reason, now)

@@ -37,7 +37,7 @@ class _Leaving:
 
 
 class Placement:
-    """Of one master in one term. Under NO_TERM nothing is taken over."""
+    """Of one master in one term."""
 
     def __init__(self, me: m.NodeProfile, term: m.Term) -> None:
         self.nodes = NodeTable(me)
@@ -137,12 +137,7 @@ class Placement:
 
     def keep(self, rollout: Rollout, ring: Ring, lost: NodeId, now: float) -> list[m.Effect]:
         """The plan is dropped because a node is lost; its other shards wait a moment for the next plan."""
-        effects = self.release(rollout, now)
-        if self.term == m.NO_TERM:
-            effects += ring.stop(now, lost=lost)
-            self.drop(rollout, ring, now)
-            return effects
-        effects += ring.close(now, lost=lost)
+        effects = [*self.release(rollout, now), *ring.close(now, lost=lost)]
         rollout.ring, rollout.assignment = None, None
         rollout.before, rollout.keep_until = ring, now + KEEP_S
         self._retired.append(ring.plan.hash)
@@ -257,15 +252,6 @@ class Placement:
 
     def names(self) -> dict[NodeId, str]:
         return {profile.node: profile.name for profile in self.nodes.profiles()}
-
-    def held_bytes(self, node: NodeId, profile: m.NodeProfile | None) -> int:
-        """What our shards held of the node's memory when its free memory was measured: as it says itself, where
-        there are terms. What is known of the shards now may be younger than that measurement."""
-        if profile is not None and self.term != m.NO_TERM:
-            return profile.memory_held_bytes
-        kept = [rollout.before for rollout in self.rollouts.values() if rollout.before is not None]
-        held = sum(s.resident_bytes for ring in [*self.rings(), *kept] for s in ring.shards if s.stage.node == node)
-        return held + sum(shard.resident_bytes for shard in self._leaving.values() if shard.node == node)
 
     def _promised(self, without: Sequence[Rollout] = ()) -> list[tuple[NodeId, int]]:
         """What living plans may use, those included that may yet be taken over."""

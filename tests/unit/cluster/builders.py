@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ringleader.cluster import messages as m
+from ringleader.cluster.leadership import Leadership
 from ringleader.cluster.plan import NODE_RESERVE_BYTES
-from ringleader.cluster.state import ClusterState
 from ringleader.values import ModelCosts, ModelId, NodeId, RequestId
 
 MB = 10**6
@@ -37,7 +37,7 @@ def of_kind(effects: list[m.Effect], *kinds: type) -> list[m.Effect]:
     return [effect for effect in effects if isinstance(effect, kinds)]
 
 
-def bring_up(state: ClusterState, effects: list[m.Effect], now: float) -> list[m.Effect]:
+def bring_up(state: Leadership, effects: list[m.Effect], now: float) -> list[m.Effect]:
     """Answer every StartShard and LinkRing among `effects` with success; returns all that follows."""
     after: list[m.Effect] = []
     for effect in effects:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from ringleader.cluster import messages as m
+from ringleader.cluster.leadership import TELLS_MAX, Leadership
 from ringleader.cluster.requests import QUEUE_MAX
-from ringleader.cluster.state import TELLS_MAX, ClusterState
 from ringleader.values import LayerRange
 from tests.unit.cluster.builders import MB, arrival, bring_up, model, node
 
@@ -10,7 +10,7 @@ ME, B = node("me"), node("b")
 
 
 def test_a_snapshot_shows_nodes_ring_shards_queue_and_decisions() -> None:
-    state = ClusterState(ME)
+    state = Leadership(ME)
     state.step(m.NodeJoined(B), 1.0)
     effects = state.step(arrival("r", wish=m.PlanWish(1000, shards=2)), 2.0)
     plan = next(e.plan for e in effects if isinstance(e, m.StartShard))
@@ -32,7 +32,7 @@ def test_a_snapshot_shows_nodes_ring_shards_queue_and_decisions() -> None:
 
 
 def test_a_snapshot_does_not_change_afterwards() -> None:
-    state = ClusterState(ME)
+    state = Leadership(ME)
     effects = state.step(arrival("r"), 2.0)
     before = state.snapshot()
     bring_up(state, effects, 3.0)
@@ -41,7 +41,7 @@ def test_a_snapshot_does_not_change_afterwards() -> None:
 
 
 def test_a_lost_node_is_shown_with_the_reason() -> None:
-    state = ClusterState(ME)
+    state = Leadership(ME)
     state.step(m.NodeJoined(B), 1.0)
     state.step(m.NodeLost(B.node, "no heartbeat for 5 s"), 2.0)
     row = state.snapshot().nodes[1]
@@ -49,7 +49,7 @@ def test_a_lost_node_is_shown_with_the_reason() -> None:
 
 
 def test_a_wish_that_cannot_be_met_is_shown_with_the_numbers() -> None:
-    state = ClusterState(ME)
+    state = Leadership(ME)
     state.step(m.RingWanted(model(layers=200), m.PlanWish(1000)), 1.0)
     (ring,) = state.snapshot().rings
     assert (ring.state, ring.plan, ring.shards) == ("idle", None, ())
@@ -57,7 +57,7 @@ def test_a_wish_that_cannot_be_met_is_shown_with_the_numbers() -> None:
 
 
 def test_only_the_latest_decisions_are_kept() -> None:
-    state = ClusterState(ME)
+    state = Leadership(ME)
     for number in range(TELLS_MAX):
         state.step(m.NodeJoined(B), float(number))
     assert len(state.snapshot().tells) == TELLS_MAX
