@@ -227,8 +227,10 @@ async def test_a_killed_master_costs_its_own_clients_their_connection_and_no_oth
     await heal(session, two)
 
 
-async def test_a_node_that_comes_back_follows_and_answers_too(two: Cluster, session: aiohttp.ClientSession) -> None:
-    two.start_follower("a")
+async def test_a_node_that_comes_back_follows_and_answers_too(
+    two: Cluster, session: aiohttp.ClientSession, smollm: Path
+) -> None:
+    two.start_follower("a", "--model", str(smollm))
     await asyncio.to_thread(wait_until, lambda: two.view("a")["master"] == two.nodes["b"].id, 10, lambda: "no master")
     status, body = await ask(session, two.nodes["a"].api, max_tokens=4)
     assert status == 200, body

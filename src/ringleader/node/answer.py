@@ -98,7 +98,7 @@ class Desk:
         job = self._job(request, entry, prompt, so_far.ids())
         self._jobs[job.request] = job
         deadline = time.monotonic() + REQUEST_DEADLINE_S
-        self._tell(RequestArrived(job.request, entry.costs, self._wish, deadline))
+        self._tell(RequestArrived(job.request, entry.costs, self._wish, deadline, entry.reference))
         try:
             await job.started
         except BaseException:  # the client may leave while the ring still loads

@@ -15,7 +15,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Protocol
 
-from ringleader.errors import RingleaderError
+from ringleader.errors import RingleaderError, RingLost
 from ringleader.node.answer import Opened
 from ringleader.node.reading import SoFar
 from ringleader.values import Answer, ChatRequest, Delta, ModelId, NodeId
@@ -105,7 +105,9 @@ class _Losses:
     async def bear(self, error: RingleaderError, ingress: Ingress, request: ChatRequest) -> None:
         """Wait before the next try. Raises `error` when there is to be none."""
         self.count += 1
-        if not error.resumable or self.count > LOSSES_MAX or ingress.closing:
+        if ingress.closing:
+            raise RingLost("this node was told to stop: send the request to another") from error
+        if not error.resumable or self.count > LOSSES_MAX:
             raise error
         pause_s = PAUSE_FIRST_S * 2 ** (self.count - 1)
         log.info("an answer of %s is lost (%s): goes on in %.1f s", request.model, error, pause_s)

@@ -223,10 +223,10 @@ class Node:
 
     async def _leave(self, api: ApiServer) -> None:
         """Say goodbye, so that nobody has to wait for our silence; then end what is ours."""
+        self._ingress.closing = True
         for effect in self._member.step(m.StopAsked(), time.monotonic()):
             self._hands.perform(effect)
         await asyncio.sleep(GOODBYE_S)
-        self._ingress.closing = True
         self._desk.close()
         await api.close()
         await self._hands.close()
