@@ -35,7 +35,9 @@ class Holdings:
         self.version = 0
 
     def start(self, order: m.StartOrder, now: float) -> list[m.Effect]:
-        """Obey a StartOrder that has passed the fence."""
+        """Obey a StartOrder that has passed the fence; one for a place that its plan does not have is none."""
+        if not 0 <= order.index < len(order.assignment.plan.stages):
+            return []
         place = (order.assignment.plan.hash, order.index)
         known = self._held.get(place)
         news = known is None or (not known.alive and now - known.since >= DEAD_REPORTED_S)

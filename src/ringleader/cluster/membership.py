@@ -18,6 +18,7 @@ SUSPECTED_FOR_S = 1.0  # of silence after a stream broke: time to dial anew, and
 FORGET_AFTER_S = 600.0
 PEERS_MAX = 64  # twice what the mesh is built for
 ADDRESSES_MAX = 8  # a peer: cable, Wi-Fi, Thunderbolt, each IPv4 and IPv6
+NUMBER_MAX = 2**31  # terms; a higher one is a broken file or worse, and epochs have 32 bits for it
 
 NEVER = float("-inf")
 
@@ -69,7 +70,7 @@ class Membership:
 
     def hear(self, node: NodeId, beat: Beat, now: float) -> bool:
         """Take a beat in; False when it is late, not the sender's own, or from nobody that there is room for."""
-        if beat.profile.node != node or (peer := self.meet(node, now)) is None:
+        if beat.profile.node != node or _number(beat) > NUMBER_MAX or (peer := self.meet(node, now)) is None:
             return False
         last = peer.beat
         if last is not None and (beat.incarnation, beat.count) <= (last.incarnation, last.count):

@@ -176,7 +176,7 @@ def _reported_row(shards: list[ShardReport], names: dict[NodeId, str]) -> RingRo
             stage.memory_bytes,
         )
         for s in shards
-        if s.index < len(plan.stages)
+        if 0 <= s.index < len(plan.stages)
     )
     state = "serving" if ready else "loading"
     return RingRow(

@@ -29,7 +29,7 @@ def states(holdings: Holdings, now: float = 2.0) -> list[tuple[str, int]]:
 
 def test_the_same_order_again_starts_nothing() -> None:
     holdings = ready()
-    assert holdings.start(order(), 2.0) == []
+    assert holdings.start(order(), 2.0) == holdings.start(order(index=7), 2.0) == []
     assert states(holdings) == [("ready", 1)]
     (report,) = holdings.reports(2.0)
     assert (report.address, report.memory_bytes, report.pid, report.progress) == ("host:1", 500 * MB, 77, 1.0)

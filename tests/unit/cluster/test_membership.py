@@ -4,10 +4,12 @@ from ringleader.cluster.membership import (
     ADDRESSES_MAX,
     FORGET_AFTER_S,
     LOST_AFTER_S,
+    NUMBER_MAX,
     PEERS_MAX,
     SUSPECTED_FOR_S,
     Membership,
 )
+from ringleader.cluster.messages import Term
 from ringleader.values import NodeId
 from tests.unit.cluster.words_of import beat
 
@@ -45,6 +47,7 @@ def test_late_repeated_and_borrowed_beats_change_nothing() -> None:
     assert not members.hear(B, beat("b", count=0), 1.0)
     assert not members.hear(B, beat("c", count=9), 1.0), "the sender's own only"
     assert not members.hear(ME, beat("me", count=9), 1.0)
+    assert not members.hear(B, beat("b", count=9, fence=Term(NUMBER_MAX + 1, B)), 1.0), "nobody would get past it"
     assert heard(members, LOST_AFTER_S) == []
 
 
