@@ -34,6 +34,7 @@ from ringleader.node.identity import Identity, identify
 from ringleader.node.ingress import Ingress
 from ringleader.node.mastership import Mastership
 from ringleader.node.perform import Hands
+from ringleader.node.probes import MEMORY, Probes, Surroundings
 from ringleader.node.relay import RelayDesk
 from ringleader.node.shelf import Shelf
 from ringleader.node.supervisor import Supervisor
@@ -47,7 +48,7 @@ TICK_S = 0.1
 TELEMETRY_TICKS = 20
 SLEPT_S = 2.0  # by so much the wall clock ran ahead of the monotonic one: the machine slept
 INBOX_MAX = 65_536  # events; the loop takes microseconds for each, so a full inbox is a bug
-GOODBYE_S = 0.15  # for the last words to leave
+GOODBYE_S = 0.5  # for the last words to be read; those who read at all do in milliseconds
 
 log = logging.getLogger("ringleader.node")
 
@@ -97,7 +98,8 @@ class Node:
         self._mesh = Mesh(who.node, who.credentials, ears, self._refusals)
         # A request may go anywhere when the layers that were placed by hand have lost their node.
         self._desk = Desk(self._shelf, self.tell, replace(self._wish, layers=()), self._nodes_missing)
-        self._mastership = Mastership(who.node, self._desk, Relays(self._mesh.channel))
+        self._relays = Relays(self._mesh.channel)
+        self._mastership = Mastership(who.node, self._desk, self._relays)
         self._ingress = Ingress(self._mastership)
         self._nodes_here = asyncio.Event()  # once set, it stays so: later losses are the cluster's business
         self._discovery: Discovery | None = None
@@ -125,6 +127,8 @@ class Node:
             desk=self._desk,
             mastership=self._mastership,
         )
+        around = Surroundings(self._member)
+        self._probes = Probes(self._profile.chip, self._relays, around.others, around.busy, around.same)
         self._view = View(o.name, self._member, self._mastership, self._shelf, self._desk.meters, who.credentials)
 
     def _describe(self, control_port: int) -> m.NodeProfile:
@@ -172,6 +176,7 @@ class Node:
                 tasks.create_task(self._tick(control_port), name="tick")
                 tasks.create_task(self._mesh.watch_revocations(), name="revocations")
                 tasks.create_task(self._want_models(), name="start models")
+                tasks.create_task(self._probes.run(), name="probes")
                 if self._options.mdns:
                     tasks.create_task(self._discover(control_port, join_port), name="discovery")
 
@@ -186,7 +191,8 @@ class Node:
         return bound
 
     async def _answer(self, question: bytes) -> bytes:
-        return await self._view.answer(question)
+        probed = self._probes.answer(question)
+        return await self._view.answer(question) if probed is None else probed
 
     async def _open_door(self, stack: AsyncExitStack) -> int | None:
         """On the founder: let in who brings an invitation. Returns the port."""
@@ -226,7 +232,7 @@ class Node:
         self._ingress.closing = True
         for effect in self._member.step(m.StopAsked(), time.monotonic()):
             self._hands.perform(effect)
-        await asyncio.sleep(GOODBYE_S)
+        await self._mesh.farewell(GOODBYE_S)
         self._desk.close()
         await api.close()
         await self._hands.close()
@@ -262,6 +268,7 @@ class Node:
             slept = time.time() - time.monotonic() - offset
             if slept >= SLEPT_S:
                 self.tell(m.Woke(slept))
+                self._probes.woke()
                 if self._discovery is not None:
                     self._discovery.refresh()
             offset += slept
@@ -271,7 +278,14 @@ class Node:
             await asyncio.sleep(TICK_S)
 
     def _report(self, control_port: int) -> None:
-        self._profile = self._describe(control_port)
+        speed = self._probes.bytes_per_s
+        self._profile = replace(
+            self._describe(control_port),
+            bytes_per_s=speed,
+            measured_by=MEMORY if speed else "",
+            links=self._probes.links,
+            temperature_c=telemetry.temperature_c(),
+        )
         self.tell(m.NodeReported(self._who.node, self._profile.memory_free_bytes, profile=self._profile))
 
     async def _discover(self, control_port: int, join_port: int | None) -> None:

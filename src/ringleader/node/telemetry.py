@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +16,9 @@ import psutil
 from ringleader.net.interfaces import local_interfaces, reached_at
 
 RATE_WINDOW_S = 10.0
+RATE_SPAN_MIN_S = 0.5  # a rate over less is noise
+LOOK_EVERY_S = 0.5
+WORKS_SHARE = 0.1  # of one processor; a shard that waits uses a hundredth, one that decodes on a GPU still some tenths
 PROCESSOR_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "soc_thermal", "cpu-thermal", "acpitz")
 PLAUSIBLE_C = (1.0, 130.0)  # sensors that are not wired tell 0, -128 or 255
 
@@ -73,13 +76,51 @@ def addresses(host: str = "0.0.0.0") -> tuple[str, ...]:
     return tuple(found)
 
 
+def processor_s(pid: int) -> float | None:
+    """The processor time that a process has used; None when it is gone."""
+    try:
+        used = psutil.Process(pid).cpu_times()
+    except psutil.Error:
+        return None
+    return float(used.user + used.system)
+
+
+class Work:
+    """Whether processes of this machine compute: by the processor time that they used since the last look."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        used_s: Callable[[int], float | None] = processor_s,
+    ) -> None:
+        self._clock = clock
+        self._used_s = used_s
+        self._at = clock()
+        self._last: dict[int, float] = {}
+        self._works = False
+
+    def look(self, pids: Iterable[int]) -> bool:
+        """One that was not looked at before counts as working. Within LOOK_EVERY_S the last answer stands."""
+        pids = set(pids)
+        passed = self._clock() - self._at
+        if passed < LOOK_EVERY_S and pids <= self._last.keys():
+            return self._works and bool(pids)
+        now = {pid: used for pid in pids if (used := self._used_s(pid)) is not None}
+        self._works = any(
+            pid not in self._last or used - self._last[pid] > WORKS_SHARE * passed for pid, used in now.items()
+        )
+        self._last, self._at = now, self._clock()
+        return self._works
+
+
 @dataclass(slots=True)
 class RingMeter:
-    """Counts of one model's ring since this node started, and its present rate."""
+    """Counts of one model's ring since this node started, its present rate, and the last one while it was busy."""
 
     requests: int = 0
     tokens: int = 0
     passes: int = 0
+    last_tokens_per_s: float | None = None
     clock: Callable[[], float] = time.monotonic
     _recent: deque[tuple[float, int]] = field(default_factory=deque)
 
@@ -90,6 +131,8 @@ class RingMeter:
         self.passes += passes
         self._recent.append((now, tokens))
         self._forget(now)
+        if now - self._recent[0][0] >= RATE_SPAN_MIN_S:
+            self.last_tokens_per_s = self.tokens_per_s
 
     def _forget(self, now: float) -> None:
         while self._recent and self._recent[0][0] < now - RATE_WINDOW_S:
@@ -102,7 +145,7 @@ class RingMeter:
         self._forget(now)
         if not self._recent:
             return 0.0
-        span = max(now - self._recent[0][0], 0.5)
+        span = max(now - self._recent[0][0], RATE_SPAN_MIN_S)
         return sum(tokens for _, tokens in self._recent) / span
 
     @property

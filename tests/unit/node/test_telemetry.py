@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from ringleader.node import telemetry
-from ringleader.node.telemetry import RATE_WINDOW_S, RingMeter
+from ringleader.node.telemetry import RATE_WINDOW_S, RingMeter, Work
 
 
 class Clock:
@@ -80,3 +80,34 @@ def test_one_early_token_is_no_enormous_rate() -> None:
     meter.count(1, 1)
     clock.now += 0.001
     assert meter.tokens_per_s == pytest.approx(2.0)
+
+
+def test_a_process_works_when_it_uses_its_processor() -> None:
+    clock, used = Clock(), {7: 1.0}
+    work = Work(clock, used.get)
+    assert work.look([7])  # nobody knows yet
+    clock.now += 1
+    used[7] += 0.01
+    assert not work.look([7])
+    clock.now += 1
+    used[7] += 0.3
+    assert work.look([7])
+    assert not work.look([])
+
+
+def test_a_process_that_is_gone_does_not_work() -> None:
+    clock = Clock()
+    work = Work(clock, lambda pid: None)
+    assert not work.look([7])
+
+
+def test_the_rate_of_the_last_busy_time_is_kept() -> None:
+    clock = Clock()
+    meter = RingMeter(clock=clock)
+    meter.count(5, 5)
+    first = meter.last_tokens_per_s
+    assert first is None
+    clock.now += 1
+    meter.count(5, 5)
+    clock.now += 100 * RATE_WINDOW_S
+    assert (meter.tokens_per_s, meter.last_tokens_per_s) == (0.0, 10.0)
