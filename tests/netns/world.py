@@ -7,12 +7,13 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
-from tests.netns.process import NodeProcess, Process
+from tests.netns.process import BESIDE, NodeProcess, Process
 
 PREFIX = "rl"
 HUB = "hub"
@@ -207,14 +208,33 @@ class World:
 
         The API is on the host's own loopback, at a free port.
         """
-        home = self._directory / f"home-{name or host}"
-        environment = {"RINGLEADER_HOME": str(home), **environment}
-        node = NodeProcess(
-            self.hosts[host].namespace, name or host, arguments, self._log(name or host), environment, START_DEADLINE_S
-        )
-        self.processes.append(node)
+        node = self.launch_node(host, *arguments, name=name, **environment)
         node.read_hello()
         return node
+
+    def launch_node(self, host: str, *arguments: str, name: str = "", **environment: str) -> NodeProcess:
+        """The same without waiting: several start at once, `read_hello()` waits for each."""
+        name = name or host
+        environment = {"RINGLEADER_HOME": str(self.home(name)), **environment}
+        log, namespace = self._log(name), self.hosts[host].namespace
+        node = NodeProcess(namespace, name, arguments, log, environment, START_DEADLINE_S)
+        self.processes.append(node)
+        return node
+
+    def command(self, host: str, *words: str, name: str = "") -> subprocess.CompletedProcess[str]:
+        """`ringleader ...` inside a host, with that host's home, to its end."""
+        return subprocess.run(
+            ["ip", "netns", "exec", self.hosts[host].namespace, sys.executable, "-m", "ringleader", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=START_DEADLINE_S,
+            env={**os.environ, "PYTHONPATH": BESIDE, "RINGLEADER_HOME": str(self.home(name or host))},
+        )
+
+    def home(self, name: str) -> Path:
+        """Where the node of that name keeps its membership and models."""
+        return self._directory / f"home-{name}"
 
     def _log(self, name: str) -> Path:
         return self._directory / f"{name}.log"
