@@ -14,6 +14,7 @@ from ringleader.api.auth import is_loopback, make_auth
 from ringleader.api.body import BODY_BYTES_MAX
 from ringleader.api.cluster import Cluster
 from ringleader.api.contracts import Answerer, ClusterView, ModelShelf
+from ringleader.api.events import Events
 from ringleader.api.faults import faults_middleware
 from ringleader.api.feed import Closers
 from ringleader.api.models import Models
@@ -54,7 +55,10 @@ def make_app(
     app.router.add_post("/v1/chat/completions", chat.handle)
     app.router.add_get("/v1/models", models.list)
     app.router.add_get("/v1/models/{id:.+}", models.one)
+    events = Events(view, keep_alive_s=keep_alive_s)
+    app.on_shutdown.append(events.close)
     app.router.add_get("/v1/cluster", cluster.cluster)
+    app.router.add_get("/v1/cluster/events", events.handle)
     app.router.add_get("/health", cluster.health)
     app.router.add_get("/", cluster.welcome)
     return app

@@ -63,19 +63,27 @@ class ClusterView(Protocol):
          "nodes": [{"id": str, "name": str, "chip": str, "memory_total_bytes": int,
                     "memory_free_bytes": int, "state": "ok" | any other word, "is_master": bool,
                     "host": str, "temperature_c": number | null,
-                    "links": [{"to": node id, "latency_s": number, "bytes_per_s": number}]}],
+                    "bytes_per_s": number | null,               # how fast it goes through weights, as plans take it,
+                    "measured_by": "memory" | "chip" | null,    # by reading memory, or as its chip is known for
+                    "links": [{"to": node id, "latency_s": number,      # one way: half a small round trip
+                               "bytes_per_s": number}]}],       # as measured from this node
          "rings": [{"model": str, "plan": str, "state": "loading" | "ready" | any other word,
                     "epoch": int, "why": str | null,            # why it is in that state, for people
+                    "plan_why": str | null,                     # why it is placed so
+                    "predicted": {"tokens_per_s": number,       # of one stream alone, by the figures at planning
+                                  "aggregate_tokens_per_s": number, "in_flight": int,   # of so many together
+                                  "stage_s": [number], "hop_s": [number]} | null,
                     "context_tokens": int | null,
                     "stages": [{"node": node id, "name": node name, "first_layer": int,
                                 "last_layer": int,              # both inclusive
                                 "state": str, "progress": number 0..1 | null,
                                 "pid": int | null, "memory_bytes": int | null}],   # in ring order
                     "running": int, "waiting": int, "tokens_per_s": number | null,
+                    "last_tokens_per_s": number | null,         # when it was last busy
                     "passes_per_token": number | null, "served_requests": int, "served_tokens": int}],
          "queue": {"waiting": int, "running": int, "max": int},
          "events": [{"at": Unix seconds, "kind": str, "model": str | null,
-                     "text": str}]}                             # the newest last, a few dozen at most
+                     "text": str, "node": node name}]}          # the newest last, a few dozen at most
         ```
         """
         ...

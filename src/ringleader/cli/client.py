@@ -49,14 +49,14 @@ class NodeClient:
         async with self._sent("POST", path, body, aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S)) as response:
             return await _json(response)
 
-    async def stream(self, path: str, body: Any) -> AsyncGenerator[Any, None]:
-        """The events that posting `body` gives, until `[DONE]`.
+    async def stream(self, path: str, body: Any = None) -> AsyncGenerator[Any, None]:
+        """The events that posting `body` gives, until `[DONE]`; without a body those that `path` has.
 
         Raises:
             NodeUnreachable, CallerFault, PeerFault: as `post`; also from an error in the stream.
         """
         timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=SILENCE_TIMEOUT_S)
-        async with self._sent("POST", path, body, timeout) as response:
+        async with self._sent("GET" if body is None else "POST", path, body, timeout) as response:
             async for line in response.content:
                 if not line.startswith(b"data: "):
                     continue

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ringleader.cli.client import run
+from ringleader.cli.client import DEFAULT_URL, run
 from ringleader.errors import NodeUnreachable, NotTrusted
 
 if TYPE_CHECKING:  # gRPC and certificates take a while to import, which `--help` need not wait for
@@ -77,6 +77,17 @@ def leave(
 ) -> None:
     """Delete this machine's membership. Its models stay."""
     raise typer.Exit(run(_leave(home, door, dissolve)))
+
+
+@app.command()
+def events(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    url: Annotated[str, typer.Option(envvar="RINGLEADER_URL", help="A node's API.")] = DEFAULT_URL,
+) -> None:
+    """Show what the cluster decides, as it happens, until ^C. Comes back when the node does."""
+    from ringleader.cli.events import listen
+
+    raise typer.Exit(run(listen(url, as_json)))
 
 
 async def _invite(home: Path | None, ttl: str, uses: int, addresses: tuple[str, ...], as_json: bool) -> int:

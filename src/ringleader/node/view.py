@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import ringleader
 from ringleader.api.contracts import ModelCard
+from ringleader.cluster.chips import bandwidth
 from ringleader.cluster.member import Member
-from ringleader.cluster.snapshot import ClusterSnapshot, NodeRow, RingRow, ShardRow
+from ringleader.cluster.snapshot import ClusterSnapshot, NodeRow, RingRow, ShardRow, TellRow
+from ringleader.cluster.timing import EFFICIENCY
 from ringleader.node.mastership import Mastership
 from ringleader.node.shelf import Shelf
 from ringleader.node.telemetry import RingMeter
@@ -42,6 +45,7 @@ class View:
         self._meters = meters
         self._credentials = credentials
         self._started = time.monotonic()
+        self._moments: dict[tuple[float, str], float] = {}  # when the told events were, in Unix seconds
 
     async def cluster(self) -> dict[str, Json]:
         """The body of `/v1/cluster`; its shape is drawn at `api.contracts.ClusterView.cluster`."""
@@ -62,7 +66,10 @@ class View:
 
     async def answer(self, question: bytes) -> bytes:
         """What another node asked this one, as master."""
-        asked = json.loads(question)
+        try:
+            asked = json.loads(question)
+        except (ValueError, RecursionError):
+            return b"null"
         if asked == MODELS:
             return json.dumps([asdict(card) for card in await self._shelf.cards()]).encode()
         return json.dumps(self._mine()).encode()
@@ -87,10 +94,24 @@ class View:
             "nodes": [_node(row, shot) for row in shot.nodes],
             "rings": [self._ring(row) for row in shot.rings],
             "queue": {"waiting": shot.queue.waiting, "running": shot.queue.running, "max": shot.queue.limit},
-            "events": [
-                {"at": _wall(row.at), "kind": row.kind, "model": row.model, "text": row.text} for row in shot.tells
-            ],
+            "events": self._events(shot.tells),
         }
+
+    def _events(self, tells: Sequence[TellRow]) -> list[dict[str, Json]]:
+        """An event's moment is reckoned once: clocks drift apart, and readers know an event by it."""
+        known = self._moments
+        moments = {(row.at, row.text): known.get((row.at, row.text)) or _wall(row.at) for row in tells}
+        self._moments = moments
+        return [
+            {
+                "at": moments[row.at, row.text],
+                "kind": row.kind,
+                "model": row.model,
+                "text": row.text,
+                "node": self._name,
+            }
+            for row in tells
+        ]
 
     def _ring(self, row: RingRow) -> dict[str, Json]:
         meter = self._meters.get(row.model, RingMeter())
@@ -100,11 +121,14 @@ class View:
             "state": RING_STATES.get(row.state, row.state),
             "epoch": row.epoch,
             "why": row.detail or row.why,
+            "plan_why": row.why or None,
+            "predicted": None if row.predicted is None else asdict(row.predicted),
             "context_tokens": row.context_tokens,
             "stages": [_stage(shard) for shard in row.shards],
             "running": row.running,
             "waiting": row.waiting,
             "tokens_per_s": round(meter.tokens_per_s, 2),
+            "last_tokens_per_s": None if meter.last_tokens_per_s is None else round(meter.last_tokens_per_s, 2),
             "passes_per_token": None if meter.passes_per_token is None else round(meter.passes_per_token, 3),
             "served_requests": meter.requests,
             "served_tokens": meter.tokens,
@@ -119,10 +143,21 @@ def _node(row: NodeRow, shot: ClusterSnapshot) -> dict[str, Json]:
         "chip": row.chip,
         "memory_total_bytes": row.memory_total_bytes,
         "memory_free_bytes": row.memory_free_bytes,
+        "temperature_c": row.temperature_c,
+        **_speed(row),
+        "links": [asdict(link) for link in row.links],
         "state": "ok" if row.state == "master" else row.state,
         "detail": row.detail,
         "is_master": shot.term is not None and row.node == shot.term.node,
     }
+
+
+def _speed(row: NodeRow) -> dict[str, Json]:
+    """How fast it goes through weights, as plans take it, and where that figure is from."""
+    if row.bytes_per_s:
+        return {"bytes_per_s": row.bytes_per_s, "measured_by": row.measured_by or "the node"}
+    known = bandwidth(row.chip)
+    return {"bytes_per_s": known and known * EFFICIENCY, "measured_by": None if known is None else "chip"}
 
 
 def _stage(row: ShardRow) -> dict[str, Json]:
