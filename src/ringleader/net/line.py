@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
@@ -22,9 +23,10 @@ from ringleader.wire import PROTOCOL_VERSION, RELAY_MESSAGE_BYTES_MAX, channel_o
 
 DIAL_DEADLINE_S = 3.0  # to the greeting
 PAUSE_FIRST_S = 0.1
-PAUSE_MAX_S = 2.0
+PAUSE_MAX_S = 1.0  # between tries, each of which goes on for DIAL_DEADLINE_S
 UNSENT_MAX = 64  # words; past that they are dropped, as the network might
 ADDRESSES_MAX = 16  # of one node, dialled at once
+MARK_KEY = "ringleader-mark"  # of a call to the mesh: the process that calls, so that it knows itself
 
 # Each line has its connections to itself, and dials at once when it wants to, not when gRPC's own pause is over.
 _OPTIONS = [
@@ -37,14 +39,17 @@ _OPTIONS = [
 
 log = logging.getLogger("ringleader.net")
 
+T = TypeVar("T")
+
 _TROUBLE = (NodeUnreachable, NotTrusted, grpc.aio.AioRpcError, TimeoutError)  # of the network, or of who answers
 
 
 @dataclass(frozen=True, slots=True)
 class Self:
-    """What a line says of this node and hears for it."""
+    """What a line says of this node and hears for it. `mark` is this process' own."""
 
     node: NodeId
+    mark: str
     credentials: Credentials | None
     revocations: Callable[[], bytes]
     hear_revocations: Callable[[bytes], None]
@@ -52,9 +57,10 @@ class Self:
 
 @dataclass(slots=True)
 class Line:
-    """`node` None until somebody has answered at the addresses. `on_up` and `on_down` are called on the loop.
+    """`node` None: whoever answers at the addresses, told by `node` until nobody answers there any more.
 
-    `on_met(line, node)` says who answered; False ends the line: it is this node, or another line has it.
+    `on_met(line, node)` says who answered; False ends the line: another one leads there. It raises NotTrusted where
+    that node is not wanted. `on_up` and `on_down` are called on the loop.
     """
 
     own: Self
@@ -64,18 +70,26 @@ class Line:
     on_up: Callable[[NodeId], None]
     on_down: Callable[[NodeId, str], None]
     channel: grpc.aio.Channel | None = None  # while it is up
-    _unsent: asyncio.Queue[pb.MeshMessage] = field(default_factory=asyncio.Queue)
+    _unsent: asyncio.Queue[pb.MeshMessage | None] = field(default_factory=asyncio.Queue)  # None: no more comes
     _try: asyncio.Task[None] | None = None
     _told: str = ""  # the last trouble that went to the log
     _redial: asyncio.Event = field(default_factory=asyncio.Event)
+    _over: str = ""  # why this node ends the line
+    _anybody: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._anybody = self.node is None
 
     def add(self, addresses: Sequence[str]) -> None:
-        """Dial these, too; what was told last comes first."""
+        """Dial these, too; what was told last comes first. At once, if the line is not up."""
+        before = set(self.addresses)
         self.addresses[:] = list(dict.fromkeys([*addresses, *self.addresses]))[:ADDRESSES_MAX]
+        if self.channel is None and not before >= set(addresses):
+            self.redial()
 
-    def say(self, message: pb.MeshMessage) -> None:
-        """Send it if the line is up; dropped otherwise."""
-        if self.channel is not None and self._unsent.qsize() < UNSENT_MAX:
+    def say(self, message: pb.MeshMessage, *, always: bool = False) -> None:
+        """Send it if the line is up; dropped otherwise, and when too much is unsent unless `always`."""
+        if self.channel is not None and (always or self._unsent.qsize() < UNSENT_MAX):
             self._unsent.put_nowait(message)
 
     def redial(self) -> None:
@@ -84,21 +98,31 @@ class Line:
         if self._try is not None:
             self._try.cancel()
 
+    def finish(self, reason: str) -> None:
+        """End the line once the other node has read all that was said."""
+        self._over = reason
+        if self.channel is None:
+            self.redial()
+        else:
+            self._unsent.put_nowait(None)
+
+    def hang_up(self, reason: str) -> None:
+        """End the line now."""
+        self._over = reason
+        self.redial()
+
     async def keep(self) -> None:
-        """Until cancelled, or `on_met` says so."""
+        """Until cancelled, or ended, or `on_met` says so."""
         pause_s = PAUSE_FIRST_S
-        while True:
+        while not self._over:
             self._redial.clear()
-            self._try = asyncio.create_task(self._once(), name=f"line to {self.node or self.addresses}")
+            self._try = asyncio.create_task(self._once(), name=f"try of {self.node or self.addresses}")
             try:
                 await asyncio.wait({self._try})
             finally:
-                self._try.cancel()
-            error = None if self._try.cancelled() else self._try.exception()
+                error = await _end(self._try)
             if isinstance(error, _NotWanted):
                 return
-            if error is not None and not isinstance(error, _TROUBLE):
-                raise error
             pause_s = self._after(error, pause_s)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
@@ -110,55 +134,73 @@ class Line:
             self._told = ""
             return PAUSE_FIRST_S
         trouble = str(error)
+        if self._anybody:
+            self.node = None  # another may be there by now
         if isinstance(error, NotTrusted) and trouble != self._told:
             self._told = trouble
             log.warning("%s", trouble)
+        elif not isinstance(error, _TROUBLE) and trouble != self._told:  # a bug: no reason to lose the node for ever
+            self._told = trouble
+            log.error("the line to %s failed", self.node or self.addresses, exc_info=error)
         return min(2 * pause_s, PAUSE_MAX_S)
 
     async def _once(self) -> None:
         async with contextlib.AsyncExitStack() as stack:
             async with asyncio.timeout(DIAL_DEADLINE_S):
                 channel = await self._first_to_answer(stack)
-                unsent: asyncio.Queue[pb.MeshMessage] = asyncio.Queue()
+                unsent: asyncio.Queue[pb.MeshMessage | None] = asyncio.Queue()
                 hello = pb.MeshHello(version=PROTOCOL_VERSION, node=self.own.node, revocations=self.own.revocations())
                 unsent.put_nowait(pb.MeshMessage(hello=hello))
-                call = rpc.MeshStub(channel).Tell(_sent(unsent))
+                call = rpc.MeshStub(channel).Tell(_sent(unsent), metadata=((MARK_KEY, self.own.mark),))
                 stack.callback(call.cancel)
+                stack.callback(unsent.put_nowait, None)  # gRPC itself leaves it unread when the other side ends first
                 greetings = aiter(call)
                 node = await self._greeted(greetings)
-            if node != self.node:
+            if self.node is None:
                 self.node = node
-                return  # dialled again, now for this node and no other
-            self._unsent, self.channel, reason = unsent, channel, "its connection broke"
-            self.on_up(node)
-            try:
-                async for _ in greetings:
-                    pass
-            except grpc.aio.AioRpcError as error:
-                reason = error.details() or error.code().name
-            finally:
-                self.channel = None
-                self.on_down(node, reason)
+                if self.own.credentials is not None:
+                    return  # dialled again, now for this node and no other
+            await self._listen(node, channel, unsent, greetings)
+
+    async def _listen(
+        self,
+        node: NodeId,
+        channel: grpc.aio.Channel,
+        unsent: asyncio.Queue[pb.MeshMessage | None],
+        greetings: AsyncIterator[pb.MeshGreeting],
+    ) -> None:
+        """The line is up until the other side, the network or this one ends it."""
+        self._unsent, self.channel, reason = unsent, channel, ""
+        self.on_up(node)
+        try:
+            async for _ in greetings:
+                pass
+            reason = "it ended the connection"
+        except grpc.aio.AioRpcError as error:
+            reason = error.details() or error.code().name
+        finally:
+            self.channel = None
+            self.on_down(node, self._over or reason or "it is dialled anew")
 
     async def _first_to_answer(self, stack: contextlib.AsyncExitStack) -> grpc.aio.Channel:
         """A channel that stands, to whichever address answers first; the others are closed."""
-        found = await asyncio.gather(*(resolve(address) for address in self.addresses))
-        targets = list(dict.fromkeys(dial_target(address) for several in found for address in several))
-        if not targets:
-            raise NodeUnreachable(f"{', '.join(self.addresses)} is not known on any network here")
-        channels = []
-        for target in targets[:ADDRESSES_MAX]:
-            channel = open_channel(target, _OPTIONS, self.own.credentials, self.node)
+        opened: dict[str, grpc.aio.Channel] = {}
+
+        async def at(address: str) -> grpc.aio.Channel:
+            if not (targets := await resolve(address)):
+                raise NodeUnreachable(f"{address} is not known on any network here")
+            return await _first([ready(dial_target(each)) for each in targets])
+
+        async def ready(target: str) -> grpc.aio.Channel:
+            if target in opened or len(opened) >= ADDRESSES_MAX:
+                raise NodeUnreachable(f"{target} is being dialled already")
+            channel = opened[target] = open_channel(target, _OPTIONS, self.own.credentials, self.node)
             stack.push_async_callback(channel.close, None)
-            channels.append(channel)
-        waits = {asyncio.create_task(channel.channel_ready()): channel for channel in channels}
-        try:
-            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-        first = waits[done.pop()]
-        for channel in channels:
+            await channel.channel_ready()
+            return channel
+
+        first = await _first([at(address) for address in self.addresses])
+        for channel in opened.values():
             if channel is not first:
                 await channel.close(None)
         return first
@@ -168,9 +210,13 @@ class Line:
         greeting = await anext(greetings, None)
         if greeting is None:
             raise NodeUnreachable("it hung up without a word")
+        node = NodeId(greeting.node)
+        if self.node not in (None, node):  # in the clear nothing else would show it
+            raise NodeUnreachable(f"node {node} answers where {self.node} is dialled")
+        if node == self.own.node:
+            raise _NotWanted
         if greeting.revocations:
             self.own.hear_revocations(greeting.revocations)
-        node = NodeId(greeting.node)
         if greeting.refused:
             raise NotTrusted(f"node {node} does not hear this one: {greeting.refused}")
         if not self.on_met(self, node):
@@ -182,6 +228,31 @@ class _NotWanted(Exception):
     """This line leads to ourselves, or where another one leads."""
 
 
-async def _sent(unsent: asyncio.Queue[pb.MeshMessage]) -> AsyncIterator[pb.MeshMessage]:
-    while True:
-        yield await unsent.get()
+async def _sent(unsent: asyncio.Queue[pb.MeshMessage | None]) -> AsyncIterator[pb.MeshMessage]:
+    while (message := await unsent.get()) is not None:
+        yield message
+
+
+async def _first(tries: Sequence[Coroutine[Any, Any, T]]) -> T:
+    """What the first of them gives that succeeds; the others are cancelled. Raises the last trouble if none does."""
+    tasks = [asyncio.create_task(each) for each in tries]
+    trouble: BaseException = NodeUnreachable("it has no address")
+    try:
+        for ended in asyncio.as_completed(tasks):
+            try:
+                return await ended
+            except _TROUBLE as error:
+                trouble = error
+        raise trouble
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            await _end(task)
+
+
+async def _end(task: asyncio.Task[Any]) -> BaseException | None:
+    """Cancel a task and wait until it is gone; what it raised."""
+    task.cancel()
+    await asyncio.wait({task})
+    return None if task.cancelled() else task.exception()

@@ -46,6 +46,7 @@ class RelayCall:
     def __init__(self, channel: grpc.aio.Channel | None, asked: bytes) -> None:
         self._lost = "" if channel is not None else "the master cannot be reached"
         self._call = None if channel is None else rpc.RelayStub(channel).Answer(pb.RelayMessage(json=asked))
+        self._hung_up = False
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -56,12 +57,13 @@ class RelayCall:
         try:
             message = await self._call.read()
         except grpc.aio.AioRpcError as error:
-            raise MasterMoved(f"the master is gone: {error.details() or error.code().name}") from error
+            raise MasterMoved(self._lost or f"the master is gone: {error.details() or error.code().name}") from error
         except asyncio.CancelledError:
-            if self._lost:
-                raise MasterMoved(self._lost) from None
-            self._call.cancel()
-            raise
+            if self._hung_up or _cancelled():
+                self._call.cancel()
+                raise
+            # gRPC says so of a call that was dropped, or whose connection this node gave up.
+            raise MasterMoved(self._lost or "the connection to the master was given up") from None
         if not isinstance(message, pb.RelayMessage):
             raise StopAsyncIteration
         return message.json
@@ -73,13 +75,21 @@ class RelayCall:
 
     def cancel(self) -> None:
         """Hang up."""
+        self._hung_up = True
         if self._call is not None:
             self._call.cancel()
 
     def drop(self, reason: str) -> None:
         """There is another master now: whoever reads is told."""
-        self._lost = reason
-        self.cancel()
+        self._lost = self._lost or reason
+        if self._call is not None:
+            self._call.cancel()
+
+
+def _cancelled() -> bool:
+    """Whether the running task was told to end, which is not the same as a call that was."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 class Relays:
@@ -100,4 +110,8 @@ class Relays:
             answer = await rpc.RelayStub(channel).Ask(pb.RelayMessage(json=question), timeout=ASK_DEADLINE_S)
         except grpc.aio.AioRpcError:
             return None
+        except asyncio.CancelledError:
+            if _cancelled():
+                raise
+            return None  # the connection was given up meanwhile
         return bytes(answer.json)

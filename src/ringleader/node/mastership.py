@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 
 from ringleader.cluster.words import Term
 from ringleader.errors import MasterMoved
@@ -49,20 +50,21 @@ class Mastership:
         """The master and how to reach its desk; waits while one is being elected. Raises MasterMoved if none is."""
         try:
             async with asyncio.timeout(ELECTION_DEADLINE_S):
-                await self._known.wait()
+                while (master := self._master) is None:  # it may be lost again before this task runs
+                    await self._known.wait()
         except TimeoutError as error:
             raise MasterMoved(
                 f"this node has found no master for {ELECTION_DEADLINE_S:.0f} s: see ringleader status"
             ) from error
-        assert self._master is not None
-        if self._master == self._me:
+        if master == self._me:
             return self._me, self._desk
-        return self._master, RelaySource(self._call, self._spellings)
+        return master, RelaySource(partial(self._call, master), self._spellings)
 
-    def _call(self, asked: bytes) -> RelayCall:
-        assert self._master is not None
-        call = self._relays.call(self._master, asked)
+    def _call(self, master: NodeId, asked: bytes) -> RelayCall:
+        call = self._relays.call(master, asked)
         self._calls = {each for each in self._calls if not each.done} | {call}
+        if master != self._master:
+            call.drop("another node is master now")
         return call
 
     async def ask(self, question: str) -> Json | None:
@@ -70,4 +72,7 @@ class Mastership:
         if self._master is None or self._master == self._me:
             return None
         answer = await self._relays.ask(self._master, json.dumps(question).encode())
-        return None if answer is None else json.loads(answer)
+        try:
+            return None if answer is None else json.loads(answer)
+        except ValueError:  # of another version
+            return None

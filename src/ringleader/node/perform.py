@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,23 @@ from ringleader.node.wording import to_bytes
 from ringleader.trust.credentials import Credentials, write_term
 from ringleader.values import PlanHash
 
+RINGS_CLOSE_S = 5.0  # to hang up on heads that do not answer
+
 log = logging.getLogger("ringleader.node")
+
+Place = tuple[PlanHash, int]
+
+
+@dataclass(slots=True)
+class _Finding:
+    """A shard whose files are being looked for, under its present name. It can be renamed or given up meanwhile."""
+
+    assignment: m.Assignment
+    index: int
+
+    @property
+    def place(self) -> Place:
+        return self.assignment.plan.hash, self.index
 
 
 class Hands:
@@ -51,7 +68,7 @@ class Hands:
         self._mastership = mastership
         self._rings: dict[PlanHash, RingClient] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._finding: set[tuple[PlanHash, int]] = set()  # shards whose files are being looked for
+        self._finding: dict[Place, _Finding] = {}
 
     def perform(self, effect: m.Effect) -> None:
         """Carry out one effect, or begin to; waits for nothing but the disk that keeps a term."""
@@ -76,21 +93,27 @@ class Hands:
     def _shard(self, effect: m.RunShard | m.EndShard | m.RenameShard) -> None:
         match effect:
             case m.RunShard(assignment, index):
-                self._spawn(self._run_shard(assignment, index))
+                finding = _Finding(assignment, index)
+                self._finding[finding.place] = finding
+                self._spawn(self._run_shard(finding))
             case m.EndShard(plan, index):
-                if (plan, index) in self._finding:
-                    self._finding.discard((plan, index))
+                if self._finding.pop((plan, index), None) is not None:
                     self._tell(m.ShardDied(plan, index, "it was stopped before it was started"))
                 self._spawn(self._supervisor.stop(plan, index))
             case m.RenameShard(plan, index, assignment, new_index):
                 self._shelf.learn(assignment.plan.model, assignment.reference)
+                if (found := self._finding.pop((plan, index), None)) is not None:
+                    found.assignment, found.index = assignment, new_index
+                    self._finding[found.place] = found
                 self._supervisor.rename(plan, index, assignment.plan.hash, new_index)
 
     def _lead(self, effect: m.Effect) -> None:
         """What only a master is told to do."""
         match effect:
             case m.LinkRing():
-                self._spawn(self._link(effect))
+                self._close(effect.plan)
+                self._rings[effect.plan] = linking = self._ring_client(effect)
+                self._spawn(self._link(effect, linking))
             case m.CloseRing(plan):
                 self._close(plan)
             case m.Dispatch(request, plan):
@@ -107,30 +130,35 @@ class Hands:
 
     # ------------------------------------------------------------ this node's shards
 
-    async def _run_shard(self, assignment: m.Assignment, index: int) -> None:
-        plan, key = assignment.plan, (assignment.plan.hash, index)
-        self._finding.add(key)
+    async def _run_shard(self, finding: _Finding) -> None:
         try:
-            directory = await asyncio.to_thread(self._find, assignment)
-        except RingleaderError as error:
-            self._finding.discard(key)
-            self._tell(m.ShardDied(plan.hash, index, str(error), permanent=True))
+            directory = await asyncio.to_thread(self._find, finding.assignment)
+        except (RingleaderError, OSError) as error:
+            if self._found(finding):
+                self._tell(m.ShardDied(*finding.place, str(error), permanent=True))
             return
-        if key not in self._finding:
+        if not self._found(finding):
             return
-        self._finding.discard(key)
+        plan = finding.assignment.plan
         self._supervisor.start(
             ShardStart(
                 plan=plan.hash,
-                index=index,
+                index=finding.index,
                 directory=directory,
-                layers=plan.stages[index].layers,
+                layers=plan.stages[finding.index].layers,
                 layer_count=plan.layers,
                 host=self._listen_host,
                 kv_tokens_max=plan.kv_tokens,
                 digest=plan.digest,
             )
         )
+
+    def _found(self, finding: _Finding) -> bool:
+        """Whether the shard is still wanted; it is looked for no more."""
+        if self._finding.get(finding.place) is not finding:
+            return False
+        del self._finding[finding.place]
+        return True
 
     def _find(self, assignment: m.Assignment) -> Path:
         """The model's directory here; the same files as the master's, or an error that says so."""
@@ -148,9 +176,8 @@ class Hands:
             raise RingLost(f"the ring of plan {plan[:8]} is not connected")
         return ring
 
-    async def _link(self, order: m.LinkRing) -> None:
-        self._close(order.plan)
-        ring = RingClient(
+    def _ring_client(self, order: m.LinkRing) -> RingClient:
+        return RingClient(
             plan=order.plan,
             epoch=order.epoch,
             on_tokens=self._desk.tokens,
@@ -160,7 +187,8 @@ class Hands:
             term=order.term,
             whole=order.whole,
         )
-        self._rings[order.plan] = ring
+
+    async def _link(self, order: m.LinkRing, ring: RingClient) -> None:
         try:
             await ring.open(order.addresses)
         except (RingleaderError, TimeoutError) as error:
@@ -176,12 +204,21 @@ class Hands:
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("an order could not be carried out", exc_info=error)
 
     async def close(self) -> None:
         """Hang up on every ring and end this node's shards."""
+        self._finding.clear()  # whoever looks for files starts nothing any more
         for plan in list(self._rings):
             self._close(plan)
         await self._supervisor.stop_all()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=5.0)
+            _, late = await asyncio.wait(self._tasks, timeout=RINGS_CLOSE_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
