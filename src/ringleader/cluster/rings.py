@@ -135,7 +135,11 @@ class Ring:
         return StartShard(shard.stage.node, self.plan, shard.index, shard.attempt, shard.instead_of)
 
     def take_over(self, before: Ring) -> None:
-        """Before the start: go on with the processes of the plan before that hold the same layers and caches."""
+        """Before the start: go on with the processes of the plan before that hold the same layers and caches.
+
+        They have seen that ring's epochs, so this one's come after them.
+        """
+        self._links = before._links
         for shard in self.shards:
             for old in before.shards:
                 exists = old.state == "ready" or (old.state == "loading" and old.progress > 0)

@@ -121,6 +121,17 @@ def test_the_shards_that_a_lost_node_leaves_wait_for_the_next_plan_and_go_on_in_
     assert (fresh.node, fresh.instead_of) == (ME.node, None)
 
 
+def test_a_ring_that_goes_on_with_shards_is_linked_in_epochs_that_they_have_not_seen() -> None:
+    state = master(B)
+    effects = state.step(arrival("r", wish=TWO), 1.0)
+    links = of_kind(bring_up(state, effects, 1.0), m.LinkRing)
+    state.step(m.NodeLost(B.node, "off"), 2.0)
+    again = bring_up(state, state.step(arrival("s", wish=TWO), 2.5), 2.5)
+    epochs = [each.epoch for each in [*links, *of_kind(again, m.LinkRing)] if isinstance(each, m.LinkRing)]
+    assert len(epochs) == 2
+    assert epochs[0] < epochs[1]
+
+
 def test_the_shards_that_no_plan_goes_on_with_are_stopped_and_told_again_until_they_are_gone() -> None:
     state = master(B)
     plan = serve(state, model(), 1.0, TWO)
