@@ -30,6 +30,7 @@ from ringleader.net.neighbours import Found, News
 from ringleader.net.relay import Relays, RelayService
 from ringleader.node import telemetry
 from ringleader.node.answer import Desk
+from ringleader.node.cards import Cards
 from ringleader.node.identity import Identity, identify
 from ringleader.node.ingress import Ingress
 from ringleader.node.mastership import Mastership
@@ -128,6 +129,9 @@ class Node:
             mastership=self._mastership,
         )
         around = Surroundings(self._member)
+        self._shelf.elsewhere = Cards(
+            who.node, self._shelf.store.root.parent / "cards", self._relays, self._member.reports, around.names
+        )
         self._probes = Probes(self._profile.chip, self._relays, around.others, around.busy, around.same)
         self._view = View(o.name, self._member, self._mastership, self._shelf, self._desk.meters, who.credentials)
 

@@ -182,7 +182,7 @@ class Probes:
 
 
 class Surroundings:
-    """What the probes ask of the cluster, as this node's machine knows it."""
+    """What probes and cards ask of the cluster, as this node's machine knows it."""
 
     def __init__(self, member: Member, work: Work | None = None) -> None:
         self._member = member
@@ -190,8 +190,12 @@ class Surroundings:
 
     def others(self) -> list[NodeId]:
         """The nodes that are heard."""
-        shot = self._member.snapshot()
-        return [row.node for row in shot.nodes if row.state != "lost" and row.node != shot.me]
+        me = self._member.snapshot().me
+        return [node for node in self.names() if node != me]
+
+    def names(self) -> dict[NodeId, str]:
+        """The nodes that are heard, and this one, as they are shown."""
+        return {row.node: row.name for row in self._member.snapshot().nodes if row.state != "lost"}
 
     def busy(self) -> bool:
         """Whether a shard of this node loads or computes, or a ring that it has part in has a request."""

@@ -16,6 +16,7 @@ from ringleader.cluster.chips import bandwidth
 from ringleader.cluster.member import Member
 from ringleader.cluster.snapshot import ClusterSnapshot, NodeRow, RingRow, ShardRow, TellRow
 from ringleader.cluster.timing import EFFICIENCY
+from ringleader.node.cards import CardDesk
 from ringleader.node.mastership import Mastership
 from ringleader.node.shelf import Shelf
 from ringleader.node.telemetry import RingMeter
@@ -44,6 +45,7 @@ class View:
         self._shelf = shelf
         self._meters = meters
         self._credentials = credentials
+        self._card_desk = CardDesk(shelf.find)
         self._started = time.monotonic()
         self._moments: dict[tuple[float, str], float] = {}  # when the told events were, in Unix seconds
 
@@ -65,11 +67,13 @@ class View:
         return [ModelCard(**card) for card in told]
 
     async def answer(self, question: bytes) -> bytes:
-        """What another node asked this one, as master."""
+        """What another node asked this one: as master, or for the card of a model."""
         try:
             asked = json.loads(question)
         except (ValueError, RecursionError):
             return b"null"
+        if (card := await self._card_desk.answer(asked)) is not None:
+            return card
         if asked == MODELS:
             return json.dumps([asdict(card) for card in await self._shelf.cards()]).encode()
         return json.dumps(self._mine()).encode()
