@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -25,9 +26,16 @@ def to_bytes(word: Word) -> bytes:
 def from_bytes(data: bytes) -> Word | None:
     """None for what is no word that this version knows; whoever sent it is told of in the log, not obeyed."""
     try:
-        said = json.loads(data)
+        said = json.loads(data, parse_float=_finite, parse_constant=_finite)
         ((name, value),) = said.items()
         word: Word = _KINDS[name].validate_python(value)
         return word
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError):
         return None
+
+
+def _finite(text: str) -> float:
+    """Nothing that nodes tell each other is endless, or no number."""
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is no measure")
+    return value
