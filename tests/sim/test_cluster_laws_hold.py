@@ -11,6 +11,7 @@ from tests.sim.run_seeds import run_all
 SEEDS = int(os.environ.get("SIM_SEEDS", "2000"))
 
 
+@pytest.mark.timeout(1200)  # half a minute on two free cores; a machine that is shared may need much longer
 def test_the_laws_hold_in_every_cluster_and_the_queue_drains() -> None:
     failures = list(run_all(SEEDS))
     if failures:
