@@ -16,13 +16,17 @@ from typer.testing import CliRunner
 
 from ringleader.api.app import make_app, serve
 from ringleader.cli.status import status
-from ringleader.cli.status_page import duration, page, size
+from ringleader.cli.status_page import page
+from ringleader.cli.status_text import clipped, duration, size
 from tests.api.scripted import ScriptedNode, served
 
 PICTURE: dict[str, Any] = {
-    "name": "home",
+    "name": "mac-studio",
     "version": "0.1.0",
+    "cluster": {"id": "c0ffee", "name": "home"},
+    "secure": True,
     "master": "n1",
+    "term": 4,
     "uptime_s": 187205.4,
     "nodes": [
         {
@@ -31,6 +35,9 @@ PICTURE: dict[str, Any] = {
             "chip": "M3 Ultra",
             "memory_total_bytes": 256 * 2**30,
             "memory_free_bytes": 115 * 2**30,
+            "temperature_c": 61.4,
+            "bytes_per_s": 696e9,
+            "links": [{"to": "n2", "latency_s": 0.00021, "bytes_per_s": 4.7e9}],
             "state": "ok",
             "is_master": True,
         },
@@ -40,10 +47,12 @@ PICTURE: dict[str, Any] = {
             "chip": "AMD Ryzen Threadripper PRO 7995WX",
             "memory_total_bytes": 64 * 2**30,
             "memory_free_bytes": 26 * 2**30,
+            "temperature_c": None,
+            "links": [{"to": "n1", "latency_s": 0.00024, "bytes_per_s": 5e9}],
             "state": "ok, left out of every ring because its link would slow all of them down",
             "is_master": False,
         },
-        {"id": "n3", "name": "書斎の机の上の古い計算機", "state": "gone"},
+        {"id": "n3", "name": "書斎の机の上の古い計算機", "state": "gone", "detail": "it is not heard any more"},
     ],
     "rings": [
         {
@@ -77,6 +86,8 @@ PICTURE: dict[str, Any] = {
             ],
             "running": 3,
             "waiting": 1,
+            "plan_why": "220 GB with 8192 tokens of context need 2 nodes",
+            "predicted": {"tokens_per_s": 38.04, "aggregate_tokens_per_s": 71.9, "in_flight": 2},
             "tokens_per_s": 41.26,
             "passes_per_token": 0.714,
             "served_requests": 12,
@@ -88,24 +99,104 @@ PICTURE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("columns", [40, 60, 80, 132])
+NOW = 1700000100.0
+
+
+def drawn(picture: dict[str, Any], columns: int = 80, rows: int | None = None) -> list[str]:
+    return page(picture, columns, now=NOW, rows=rows)
+
+
+def words(picture: dict[str, Any], columns: int = 80) -> str:
+    return " ".join(word for line in drawn(picture, columns) for word in line.split())
+
+
+@pytest.mark.parametrize("columns", [1, 10, 39, 40, 60, 80, 132])
 def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
-    for line in page(PICTURE, columns):
+    for line in drawn(PICTURE, columns):
         assert cell_len(line) <= columns, line
 
 
 def test_the_page_says_who_leads_what_is_where_and_how_fast() -> None:
-    text = " ".join(word for line in page(PICTURE, 80) for word in line.split())
-    for said in ("home · 3 nodes · master mac-studio", "up 2 d 4 h", "141.0 of 256 GB", "loading 43%", "93 MB"):
+    text = words(PICTURE)
+    for said in ("home · 2 nodes · master mac-studio · term 4 · secure", "up 2 d 4 h", "141.0 of 256 GB", "93 MB"):
+        assert said in text
+    for said in ("61 °C", "696 GB/s", "loading 43%", "gone: it is not heard any more"):
         assert said in text
     for said in ("3 running + 1 waiting", "41.3 tok/s", "0.71 passes/token", "served 12 requests, 3041 tokens"):
         assert said in text
-    assert "event 8" in text
-    assert "event 3" not in text
+    assert "predicted 38.0 tok/s for one stream, 71.9 for 2 together" in text
+    assert "why so: 220 GB with 8192 tokens of context need 2 nodes" in text
+
+
+def test_links_show_the_worse_of_what_both_ends_measured() -> None:
+    (line,) = [line for line in drawn(PICTURE) if "Gb/s" in line]
+    assert line.split() == ["mac-studio", "-", "a-machine-wit…", "0.24", "ms", "37.6", "Gb/s"]
+
+
+def test_of_many_links_those_that_rings_use_are_shown_and_the_slowest_and_the_others_counted() -> None:
+    names = [f"n{number}" for number in range(8)]
+    links = {a: [{"to": b, "latency_s": int(b[1]) / 1e3, "bytes_per_s": 1e8} for b in names if b > a] for a in names}
+    nodes = [{"id": name, "name": name, "state": "ok", "links": links[name]} for name in names]
+    ring = {"model": "m", "stages": [{"node": "n0"}, {"node": "n1"}]}
+    lines = drawn({"nodes": nodes, "rings": [ring]})
+    shown = [line for line in lines if "Mb/s" in line]
+    assert shown[0].startswith("n0 - n1")
+    assert "7.00 ms" in shown[1]
+    assert len(shown) == 6
+    assert "and 22 faster ones (--json has all)" in lines
+
+
+def test_links_that_were_not_measured_yet_are_said_to_be() -> None:
+    nodes = [{"id": "a", "name": "a", "state": "ok"}, {"id": "b", "name": "b", "state": "ok", "links": []}]
+    assert "links: not measured yet" in drawn({"nodes": nodes})
+    assert "links: not measured yet" not in drawn({"nodes": nodes[:1]})
+
+
+def test_a_node_without_a_master_says_so() -> None:
+    text = words({"name": "b", "master": None, "term": None, "secure": False, "nodes": [{"id": "b", "name": "b"}]})
+    assert "b · 1 node · no master · not secure (--insecure)" in text
+    assert "b follows no master at this moment and looks for one" in text
+
+
+def test_lost_nodes_do_not_pile_up_and_one_that_came_back_is_not_shown_twice() -> None:
+    lost = [{"id": f"x{n}", "name": f"lost-{n}", "state": "lost", "detail": "it was stopped"} for n in range(9)]
+    back = {"id": "old", "name": "a", "state": "lost", "detail": "it started anew"}
+    lines = drawn({"nodes": [{"id": "a", "name": "a", "state": "ok"}, *lost, back]})
+    assert sum("lost: it was stopped" in line for line in lines) == 3
+    assert "and 6 more that were lost" in lines
+    assert not [line for line in lines if "it started anew" in line]
+    assert "1 node ·" in lines[0]
+
+
+def test_a_narrow_terminal_keeps_names_and_states() -> None:
+    text = "\n".join(drawn(PICTURE, 40))
+    assert "mac-studio" in text
+    assert "NODE" in text
+    assert "STATE" in text
+    assert "master" in text.split("STATE")[1]
+    assert "CHIP" not in text
+
+
+def test_events_have_ages_and_the_newest_are_shown_as_far_as_there_is_room() -> None:
+    lines = drawn(PICTURE)
+    assert any(line.startswith(" 1 min ago  event 8") for line in lines)
+    assert not [line for line in lines if "event 3" in line]
+    assert [line for line in drawn(PICTURE, rows=60) if "event 0" in line]
+
+
+def test_who_tells_is_named_where_several_do() -> None:
+    one = {"at": NOW - 3, "text": "x", "node": "a"}
+    assert "   3 s ago  x" in drawn({"events": [one, one]})
+    assert "   3 s ago  a: x" in drawn({"events": [one, {**one, "node": "b"}]})
+
+
+def test_an_idle_ring_shows_how_fast_it_was_when_last_busy() -> None:
+    ring = {"model": "m", "tokens_per_s": 0.0, "last_tokens_per_s": 33.3}
+    assert "0.0 tok/s (when last busy 33.3)" in words({"rings": [ring]})
 
 
 def test_bars_stand_where_their_layers_are_and_cover_the_model() -> None:
-    bars = [line for line in page(PICTURE, 80) if "█" in line]
+    bars = [line for line in drawn(PICTURE) if "█" in line]
     first, second = (range(line.index("█"), line.rindex("█") + 1) for line in bars)
     assert len(first) > 2 * len(second)
     assert first.stop in (second.start, second.start + 1)
@@ -113,15 +204,17 @@ def test_bars_stand_where_their_layers_are_and_cover_the_model() -> None:
 
 @pytest.mark.parametrize("picture", [{}, {"nodes": [{}], "rings": [{}, {"stages": [{}]}], "events": [{}], "queue": {}}])
 def test_a_picture_with_gaps_is_still_drawn(picture: dict[str, Any]) -> None:
-    assert page(picture, 80)
+    assert drawn(picture)
 
 
 def test_names_cannot_drive_the_terminal() -> None:
-    assert "\x1b" not in "\n".join(page({"name": "\x1b[2Jhome", "nodes": [{"name": "a\nb"}]}, 80))
+    assert "\x1b" not in "\n".join(drawn({"name": "\x1b[2Jhome", "nodes": [{"name": "a\nb"}]}))
+    assert clipped("\x1b[2J" * 9, 8) == " [2J [2…"
 
 
 def test_durations_and_sizes_use_the_units_that_count() -> None:
     assert [duration(s) for s in (0, 59.9, 61, 3600, 90061)] == ["0 s", "59 s", "1 min 1 s", "1 h", "1 d 1 h"]
+    assert duration(90061, units=1) == "1 d"
     assert [size(b) for b in (7, 1500, 92_900_000, 5_000_000_000)] == ["7 B", "2 kB", "93 MB", "5.0 GB"]
 
 
