@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -16,7 +17,7 @@ from ringleader.node import supervisor as room
 from ringleader.node.supervisor import ShardStart, Supervisor, shard_environment
 from ringleader.values import LayerRange, PlanHash
 
-PLAN = PlanHash("0123456789abcdef0123456789abcdef")
+PLAN, NEW = PlanHash("0123456789abcdef0123456789abcdef"), PlanHash("f" * 32)
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_shard.py")))
 
 
@@ -27,9 +28,9 @@ def shard(behaviour: str, index: int = 0) -> ShardStart:
 class Watched(Supervisor):
     """A supervisor of fake shards; what it tells can be waited for."""
 
-    def __init__(self, program: tuple[str, ...] = FAKE) -> None:
+    def __init__(self, program: tuple[str, ...] = FAKE, **more: Any) -> None:
         self.told: asyncio.Queue[Event] = asyncio.Queue()
-        super().__init__("a", self.told.put_nowait, program)
+        super().__init__("a", self.told.put_nowait, program, **more)
 
     async def next(self) -> Event:
         async with asyncio.timeout(10):
@@ -144,6 +145,70 @@ async def test_a_second_order_to_start_changes_nothing_and_a_later_one_starts_an
     assert supervisor.told.empty(), "there was one process"
     supervisor.start(shard("ready"))
     assert (await supervisor.readiness()).pid != first.pid
+
+
+async def test_a_renamed_shard_goes_on_as_the_same_process_and_is_told_of_and_ended_under_its_new_name(
+    supervisor: Watched,
+) -> None:
+    supervisor.start(shard("slow", 2))
+    assert await supervisor.next() == ShardMadeProgress(PLAN, 2, 0.25)
+    supervisor.rename(PLAN, 2, NEW, 1)
+    assert await supervisor.next() == ShardMadeProgress(NEW, 1, 0.5)
+    ready = await supervisor.readiness()
+    assert (ready.plan, ready.index) == (NEW, 1)
+    await supervisor.stop(PLAN, 2)
+    assert psutil.pid_exists(ready.pid), "the old name means nobody"
+    await supervisor.stop(NEW, 1)
+    died = await supervisor.death()
+    assert (died.plan, died.index) == (NEW, 1)
+    assert not psutil.pid_exists(ready.pid)
+
+
+async def test_a_shard_that_is_renamed_while_it_ends_is_told_dead_under_its_new_name(supervisor: Watched) -> None:
+    supervisor.start(shard("ready"))
+    await supervisor.readiness()
+    stopping = asyncio.create_task(supervisor.stop(PLAN, 0))
+    await asyncio.sleep(0)
+    supervisor.rename(PLAN, 0, NEW, 0)
+    died = await supervisor.death()
+    await stopping
+    assert died.plan == NEW
+    supervisor.start(replace(shard("ready"), plan=NEW))
+    await supervisor.readiness()
+
+
+async def test_renaming_what_does_not_run_makes_nothing(supervisor: Watched) -> None:
+    supervisor.rename(PLAN, 0, NEW, 0)
+    await supervisor.stop_all()
+    assert supervisor.told.empty()
+
+
+async def test_a_shard_proves_itself_with_its_node_s_keys_and_knows_its_files() -> None:
+    supervisor = Watched(credentials=Path("state"))
+    supervisor.start(replace(shard("echo"), digest="d1"))
+    told = json.loads((await supervisor.death()).reason)
+    assert (told["--credentials"], told["--digest"]) == ("state", "d1")
+
+
+@pytest.mark.parametrize(
+    ("listens", "reached", "told"),
+    [
+        ("0.0.0.0", "10.0.0.5", "10.0.0.5:1"),
+        ("::", "fe80::5%en0", "[fe80::5%en0]:1"),
+        ("10.0.0.7", "10.0.0.5", "10.0.0.7:1"),
+    ],
+)
+async def test_a_shard_on_all_interfaces_is_told_of_where_its_node_is_reached_at_that_moment(
+    listens: str, reached: str, told: str
+) -> None:
+    at = ["before.the.shard.was.ready"]
+    supervisor = Watched(reached_at=lambda: at[-1])
+    supervisor.start(replace(shard("slow"), host=listens))
+    await supervisor.next()
+    at.append(reached)
+    ready = await supervisor.readiness()
+    await supervisor.stop_all()
+    assert ready.address == told
 
 
 async def test_stopping_what_does_not_run_is_no_error(supervisor: Watched) -> None:
