@@ -27,6 +27,7 @@ from ringleader.values import NodeId
 
 LOOK_S = 1.0  # at most one measurement in so long
 REFRESH_S = 300.0  # a cable that was plugged in meanwhile is noticed within minutes
+SOON_S = 20.0  # while there are fewer than KEPT: nodes start when machines are busy
 RETRY_S = 15.0  # after one that failed or was refused
 KEPT = 3  # measurements of one thing, of which the best counts: the others met traffic, or a busy processor
 LINKS_MAX = 64
@@ -146,7 +147,7 @@ class Probes:
     # ------------------------------------------------------------ what is measured
 
     async def _measure_memory(self) -> None:
-        self._memory_due = self._clock() + REFRESH_S
+        self._memory_due = self._clock() + (REFRESH_S if len(self._memory) >= KEPT - 1 else SOON_S)
         found = await asyncio.to_thread(self._read_memory)
         if found is not None and BYTES_PER_S_MIN <= found <= BYTES_PER_S_MAX:
             self._memory.append(_rounded(found * EFFICIENCY))
@@ -173,7 +174,7 @@ class Probes:
         bytes_s = max(loaded_s - min(trips), PAYLOAD_BYTES / BYTES_PER_S_MAX)
         way.latencies_s.append(min(min(trips) / 2, HOP_S_MAX))
         way.rates.append(PAYLOAD_BYTES / bytes_s)
-        way.due = self._clock() + REFRESH_S
+        way.due = self._clock() + (REFRESH_S if len(way.rates) == KEPT else SOON_S)
 
     async def _ask(self, node: NodeId, question: bytes) -> tuple[float, bytes | None]:
         since = self._clock()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ringleader.node import probes
-from ringleader.node.probes import BUSY, KEPT, PAYLOAD_BYTES, PING, PINGS, PONG, REFRESH_S, RETRY_S, Probes
+from ringleader.node.probes import BUSY, KEPT, PAYLOAD_BYTES, PING, PINGS, PONG, REFRESH_S, RETRY_S, SOON_S, Probes
 from ringleader.values import NodeId
 
 A, B = NodeId("a"), NodeId("b")
@@ -77,22 +77,30 @@ async def test_nothing_is_measured_while_a_ring_of_this_node_is_busy() -> None:
     assert len(mine.links) == 1
 
 
-async def test_a_link_is_measured_again_after_minutes_and_one_that_was_refused_after_seconds() -> None:
+async def test_a_link_is_measured_a_few_times_and_then_seldom() -> None:
+    network = Network()
+    mine = made(network, Around())
+    for measured in range(1, KEPT + 1):
+        await mine.look()
+        await mine.look()
+        assert len(network.asked) == (PINGS + 1) * measured
+        network.now += SOON_S
+    await mine.look()
+    assert len(network.asked) == (PINGS + 1) * KEPT
+    network.now += REFRESH_S - SOON_S
+    await mine.look()
+    assert len(network.asked) == (PINGS + 1) * (KEPT + 1)
+
+
+async def test_one_that_was_refused_is_tried_again_after_seconds() -> None:
     network = Network(answer=lambda question: BUSY)
     mine = made(network, Around())
     await mine.look()
     await mine.look()
     assert (len(network.asked), mine.links) == (1, ())
     network.now += RETRY_S
-    network.answer = lambda question: PONG
     await mine.look()
-    asked = len(network.asked)
-    network.now += REFRESH_S / 2
-    await mine.look()
-    assert len(network.asked) == asked
-    network.now += REFRESH_S / 2
-    await mine.look()
-    assert len(network.asked) > asked
+    assert len(network.asked) == 2
 
 
 @pytest.mark.parametrize("answer", [b"", b'{"name": "a node of another version"}', None])
