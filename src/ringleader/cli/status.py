@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -90,7 +91,8 @@ def _lines(picture: Picture, rows: int | None = None) -> list[str]:
     if isinstance(picture, dict):
         return _drawn(picture, rows)
     error, for_s = picture
-    return [clipped(line, _columns()) for line in (str(error), f"(gone for {for_s:.0f} s; still looking, ^C ends)")]
+    said = [str(error), f"(gone for {for_s:.0f} s; still looking, ^C ends)"]
+    return [clipped(line, _columns()) for each in said for line in textwrap.wrap(each, _columns())]
 
 
 def _as_object(picture: Picture) -> dict[str, Any]:

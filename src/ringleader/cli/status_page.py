@@ -12,7 +12,7 @@ from typing import Any
 from ringleader.cli.status_nodes import UNKNOWN, link_lines, living, node_lines
 from ringleader.cli.status_text import cells, clipped, duration, padded, size
 
-COLUMNS_MIN = 40  # the page is composed for so many; on fewer its lines are cut
+COLUMNS_MIN = 20  # the page is composed for so many; on fewer its lines are cut
 NAME_COLUMNS = 14
 EVENTS_SHOWN = 5
 EVENTS_MAX = 20
@@ -68,7 +68,7 @@ def _ring(ring: dict[str, Any], columns: int) -> list[str]:
     if ring.get("plan"):
         parts.append(f"plan {str(ring['plan'])[:8]}")
         if ring.get("epoch"):
-            parts[-1] += f" epoch {ring['epoch']}"
+            parts[-1] += f" epoch {_epoch(int(ring['epoch']))}"
     lines = textwrap.wrap(" · ".join(parts), columns, subsequent_indent="  ")
     stages = ring.get("stages") or []
     layers = max((stage.get("last_layer", 0) + 1 for stage in stages), default=0)
@@ -78,6 +78,11 @@ def _ring(ring: dict[str, Any], columns: int) -> list[str]:
     if why and why != plan_why:
         lines += _indented(str(why), columns)
     return lines + (_indented(f"why so: {plan_why}", columns) if plan_why else [])
+
+
+def _epoch(epoch: int) -> str:
+    """The number that shards compare has the term in its upper half, and counts links in its last 16 bits."""
+    return f"{epoch >> 32}.{epoch & 0xFFFF}" if epoch >> 32 else str(epoch)
 
 
 def _indented(text: str, columns: int) -> list[str]:

@@ -195,6 +195,12 @@ def test_an_idle_ring_shows_how_fast_it_was_when_last_busy() -> None:
     assert "0.0 tok/s (when last busy 33.3)" in words({"rings": [ring]})
 
 
+def test_an_epoch_is_shown_as_its_term_and_its_count() -> None:
+    ring = {"model": "m", "plan": "c2a42480ffff"}
+    assert "plan c2a42480 epoch 3.2" in words({"rings": [{**ring, "epoch": 3 << 32 | 0xABC << 16 | 2}]})
+    assert "plan c2a42480 epoch 7" in words({"rings": [{**ring, "epoch": 7}]})
+
+
 def test_bars_stand_where_their_layers_are_and_cover_the_model() -> None:
     bars = [line for line in drawn(PICTURE) if "█" in line]
     first, second = (range(line.index("█"), line.rindex("█") + 1) for line in bars)
