@@ -16,6 +16,7 @@ from ringleader.errors import NodeUnreachable, NotTrusted
 from ringleader.net.addresses import dial_target, resolve
 from ringleader.trust.channels import open_channel
 from ringleader.trust.credentials import Credentials
+from ringleader.trust.revocations import COME_BACK
 from ringleader.v1 import control_pb2 as pb
 from ringleader.v1 import control_pb2_grpc as rpc
 from ringleader.values import NodeId
@@ -84,8 +85,8 @@ class Line:
         """Dial these, too; what was told last comes first. At once, if the line is not up."""
         before = set(self.addresses)
         self.addresses[:] = list(dict.fromkeys([*addresses, *self.addresses]))[:ADDRESSES_MAX]
-        if self.channel is None and not before >= set(addresses):
-            self.redial()
+        if self.channel is None and not before >= set(addresses) and len(before) < ADDRESSES_MAX:
+            self.redial()  # with as many as that it must go on at some time
 
     def say(self, message: pb.MeshMessage, *, always: bool = False) -> None:
         """Send it if the line is up; dropped otherwise, and when too much is unsent unless `always`."""
@@ -133,15 +134,22 @@ class Line:
         if error is None:
             self._told = ""
             return PAUSE_FIRST_S
-        trouble = str(error)
+        if isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.PERMISSION_DENIED:
+            # It may have been forgotten before it could be told: this is how its owner learns of it.
+            error = NotTrusted(f"node {self.node or self.addresses[0]}: {error.details()}. {COME_BACK}")
+        trouble, whom = str(error), self.node or ", ".join(self.addresses)
+        if isinstance(error, grpc.aio.AioRpcError):
+            trouble = f"node {whom} does not hear this one: {error.details()}"
         if self._anybody:
             self.node = None  # another may be there by now
-        if isinstance(error, NotTrusted) and trouble != self._told:
+        if trouble == self._told:
+            pass
+        elif _is_refusal(error):
             self._told = trouble
             log.warning("%s", trouble)
-        elif not isinstance(error, _TROUBLE) and trouble != self._told:  # a bug: no reason to lose the node for ever
+        elif not isinstance(error, _TROUBLE):  # a bug: no reason to lose the node for ever
             self._told = trouble
-            log.error("the line to %s failed", self.node or self.addresses, exc_info=error)
+            log.error("the line to %s failed", whom, exc_info=error)
         return min(2 * pause_s, PAUSE_MAX_S)
 
     async def _once(self) -> None:
@@ -222,6 +230,12 @@ class Line:
         if not self.on_met(self, node):
             raise _NotWanted
         return node
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether somebody answered, and will answer the same again until a person has done something."""
+    denied = isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.PERMISSION_DENIED
+    return denied or isinstance(error, NotTrusted)
 
 
 class _NotWanted(Exception):

@@ -21,7 +21,7 @@ from ringleader.net.line import MARK_KEY, Line, Self
 from ringleader.trust.credentials import Credentials
 from ringleader.trust.guard import caller
 from ringleader.trust.refusals import Refusals
-from ringleader.trust.revocations import Revocations, accept, load_list
+from ringleader.trust.revocations import FORGOTTEN, Revocations, accept, load_list
 from ringleader.v1 import control_pb2 as pb
 from ringleader.v1 import control_pb2_grpc as rpc
 from ringleader.values import NodeId
@@ -219,7 +219,7 @@ class Mesh(rpc.MeshServicer):
         """Tell everybody, and hang up on who is in it."""
         self._list = newer
         if self._me in newer.nodes:
-            log.error("this node was revoked: the others hear it no more")
+            log.error("%s", FORGOTTEN)
         for line in list(self._lines):
             if line.node in newer.nodes:
                 line.hang_up("it was revoked")

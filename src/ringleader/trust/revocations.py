@@ -19,6 +19,10 @@ REVOCATIONS_FILE = "revocations.json"
 REVOCATIONS_BYTES_MAX = 256 << 10  # some ten thousand nodes
 LOOK_AGAIN_S = 0.5  # how late a list that another process wrote may be seen
 
+# What a node tells its owner that finds itself in the list.
+COME_BACK = "To come back: ringleader cluster leave, then ringleader node --join with a new invitation"
+FORGOTTEN = f"this node was forgotten by its cluster: nobody there hears it any more. {COME_BACK}"
+
 
 @dataclass(frozen=True, slots=True)
 class Revocations:
