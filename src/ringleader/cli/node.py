@@ -174,6 +174,18 @@ def _greet(options: NodeOptions, listening: Listening, as_json: bool) -> None:
         line = {"node": listening.node, "api": listening.api, "control": listening.control}
         typer.echo(json.dumps(line))
         sys.stdout.flush()
-    log.info("Node %s is up. API %s   Status: ringleader status", options.name, listening.api)
-    if not options.insecure:
-        log.info("Let another Mac in: ringleader cluster invite")
+    for text in _greeting(options.name, listening):
+        log.info("%s", text)
+
+
+def _greeting(name: str, listening: Listening) -> list[str]:
+    """What its owner reads first: what this start did, where the API is, and what to do next."""
+    who, cluster = f"Node {name} ({listening.machine})", f'the cluster "{listening.cluster}"'
+    first = {
+        "made": f"{who} made {cluster}.",
+        "joined": f"{who} has joined {cluster}. Next time just: ringleader node",
+        "member": f"{who} is up, in {cluster}.",
+        None: f"{who} is up.",
+    }[listening.came]
+    lines = [first, f"API {listening.api}   Who is here: ringleader status"]
+    return [*lines, "Let another Mac in: ringleader cluster invite"] if listening.invites else lines

@@ -9,17 +9,21 @@ import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from ringleader.config import NodeOptions, check_insecure
 from ringleader.errors import NodeUnreachable
 from ringleader.net.joining import join
 from ringleader.trust.cluster import open_membership
-from ringleader.trust.credentials import Credentials, node_id, read_term, state_directory
+from ringleader.trust.credentials import Credentials, load, node_id, read_term, state_directory
 from ringleader.trust.private_files import read_json, write_json
+from ringleader.trust.revocations import FORGOTTEN, load_list
 from ringleader.values import NodeId
 
 RUNNING_FILE = "running.lock"
 STARTS_FILE = "starts.json"
+
+Came = Literal["made", "joined", "member"]
 
 log = logging.getLogger("ringleader.node")
 
@@ -27,7 +31,8 @@ log = logging.getLogger("ringleader.node")
 @dataclass(frozen=True, slots=True)
 class Identity:
     """`term` is the highest number kept; `incarnation` grows with every start; `peers` are the control addresses told
-    when this node joined."""
+    when this node joined. `came` is how it came into its cluster: it made it or joined it at this start, or before;
+    None without one."""
 
     node: NodeId
     term: int
@@ -35,6 +40,7 @@ class Identity:
     state: Path
     credentials: Credentials | None
     peers: tuple[str, ...]
+    came: Came | None = None
 
 
 async def identify(options: NodeOptions, stack: AsyncExitStack) -> Identity:
@@ -44,18 +50,24 @@ async def identify(options: NodeOptions, stack: AsyncExitStack) -> Identity:
     invitation is not good.
     """
     state = options.state or state_directory(options.home)
-    credentials: Credentials | None = None
     node = node_id(state)
     _hold(state, stack)
     if options.insecure:
         log.warning("%s", check_insecure(options.listen_host))
-    elif options.join is not None:
+        return Identity(node, read_term(state), _incarnation(state), state, None, ())
+    before = load(state)
+    came: Came = "made" if options.join is None else "joined"
+    if options.join is not None:
         credentials = await join(options.join, state, options.name)
     else:
         credentials = open_membership(state, options.name, time.time())
-    node = node if credentials is None else credentials.node
-    peers = () if credentials is None else credentials.peers
-    return Identity(node, read_term(state), _incarnation(state), state, credentials, peers)
+    if before is not None and before.cluster == credentials.cluster:
+        came = "member"
+    if credentials.node in load_list(credentials).nodes:
+        log.error("%s", FORGOTTEN)
+    return Identity(
+        credentials.node, read_term(state), _incarnation(state), state, credentials, credentials.peers, came
+    )
 
 
 def _incarnation(state: Path) -> int:

@@ -31,7 +31,7 @@ from ringleader.net.relay import Relays, RelayService
 from ringleader.node import telemetry
 from ringleader.node.answer import Desk
 from ringleader.node.cards import Cards
-from ringleader.node.identity import Identity, identify
+from ringleader.node.identity import Came, Identity, identify
 from ringleader.node.ingress import Ingress
 from ringleader.node.mastership import Mastership
 from ringleader.node.perform import Hands
@@ -56,11 +56,16 @@ log = logging.getLogger("ringleader.node")
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where a node can be reached: its API's URL, and host:port of its control plane."""
+    """Where a node can be reached: its API's URL, and host:port of its control plane. What its owner is told besides:
+    its machine, its cluster's name, how it came into it, and whether it can invite."""
 
     node: NodeId
     api: str
     control: str
+    machine: str
+    cluster: str
+    came: Came | None
+    invites: bool
 
 
 async def run_node(options: NodeOptions, on_ready: Callable[[Listening], None]) -> None:
@@ -174,7 +179,7 @@ class Node:
             join_port = await self._open_door(stack)
             api = await self._serve_api()
             stack.push_async_callback(self._leave, api)
-            on_ready(Listening(self._who.node, api.url, self._profile.control[0]))
+            on_ready(self._listening(api))
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._loop(), name="inbox")
                 tasks.create_task(self._tick(control_port), name="tick")
@@ -183,6 +188,18 @@ class Node:
                 tasks.create_task(self._probes.run(), name="probes")
                 if self._options.mdns:
                     tasks.create_task(self._discover(control_port, join_port), name="discovery")
+
+    def _listening(self, api: ApiServer) -> Listening:
+        p, who = self._profile, self._who
+        return Listening(
+            node=who.node,
+            api=api.url,
+            control=p.control[0],
+            machine=f"{p.chip}, {p.memory_total_bytes / 2**30:.0f} GB",
+            cluster="" if who.credentials is None else who.credentials.name,
+            came=who.came,
+            invites=who.credentials is not None and has_authority(who.state),
+        )
 
     async def _listen(self, stack: AsyncExitStack) -> int:
         o = self._options
