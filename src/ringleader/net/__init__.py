@@ -3,4 +3,6 @@ in the child before it becomes a shard, then crash it now and then. Nothing of o
 
 import os
 
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")  # read when grpc is first imported
+# Both are read when grpc is first imported, which may be here or in trust/: see there for the second.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")

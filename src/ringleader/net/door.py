@@ -99,7 +99,9 @@ class JoinDoor:
                 self._refusals.note("a visitor of the join door: too many are there at once")
                 continue
             visitor.setblocking(False)
-            visit = asyncio.create_task(self._visit(visitor, str(address[0])), name=f"visit of {address[0]}")
+            visit = asyncio.create_task(
+                self._visit(visitor, str(address[0]).removeprefix("::ffff:")), name=f"visit of {address[0]}"
+            )
             self._visits.add(visit)
             visit.add_done_callback(self._visits.discard)
 
@@ -120,7 +122,7 @@ class JoinDoor:
                 await self._serve(reader, writer, host)
         except (OSError, ssl.SSLError, TimeoutError, asyncio.IncompleteReadError) as error:
             if not isinstance(error, asyncio.IncompleteReadError) or error.partial:  # a first look is no offence
-                self._refusals.note(f"a visitor of the join door from {host}: {type(error).__name__}")
+                self._refusals.note(f"a visitor of the join door from {host} that did not speak as a node does")
         finally:
             if writer is None:
                 visitor.close()

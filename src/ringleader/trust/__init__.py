@@ -9,4 +9,4 @@ import os
 # for each connection that it refuses, which whoever can reach the port could make it do a thousand times a second:
 # trust/guard.py tells of them once a minute.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
-os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
