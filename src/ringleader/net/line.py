@@ -1,4 +1,4 @@
-"""The way to one other node: dialled at all its addresses at once, greeted, kept, dialled anew when it breaks."""
+"""The way to one other node: dialled at all its addresses, greeted, kept, dialled anew when it breaks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ DIAL_DEADLINE_S = 3.0  # to the greeting
 PAUSE_FIRST_S = 0.1
 PAUSE_MAX_S = 1.0  # between tries, each of which goes on for DIAL_DEADLINE_S
 UNSENT_MAX = 64  # words; past that they are dropped, as the network might
-ADDRESSES_MAX = 16  # of one node, dialled at once
+ADDRESSES_MAX = 16  # of one node
+HEAD_START_S, HEAD_START_MAX_S = 0.25, 1.0  # of the first address on the second, and on the last
 MARK_KEY = "ringleader-mark"  # of a call to the mesh: the process that calls, so that it knows itself
 
 # Each line has its connections to itself, and dials at once when it wants to, not when gRPC's own pause is over.
@@ -191,8 +192,12 @@ class Line:
             self.on_down(node, self._over or reason or "it is dialled anew")
 
     async def _first_to_answer(self, stack: contextlib.AsyncExitStack) -> grpc.aio.Channel:
-        """A channel that stands, to whichever address answers first; the others are closed."""
-        opened: dict[str, grpc.aio.Channel] = {}
+        """A channel that stands, to whichever address answers first; the others are closed.
+
+        Each address gets a head start on the next (as in RFC 8305): connections that are given up half way look to
+        the other node like those of strangers.
+        """
+        opened: dict[str, grpc.aio.Channel | None] = {}
 
         async def at(address: str) -> grpc.aio.Channel:
             if not (targets := await resolve(address)):
@@ -202,6 +207,8 @@ class Line:
         async def ready(target: str) -> grpc.aio.Channel:
             if target in opened or len(opened) >= ADDRESSES_MAX:
                 raise NodeUnreachable(f"{target} is being dialled already")
+            opened[target] = None
+            await asyncio.sleep(min(HEAD_START_S * (len(opened) - 1), HEAD_START_MAX_S))
             channel = opened[target] = open_channel(target, _OPTIONS, self.own.credentials, self.node)
             stack.push_async_callback(channel.close, None)
             await channel.channel_ready()
@@ -209,7 +216,7 @@ class Line:
 
         first = await _first([at(address) for address in self.addresses])
         for channel in opened.values():
-            if channel is not first:
+            if channel is not None and channel is not first:
                 await channel.close(None)
         return first
 
