@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ringleader.cluster.messages import NodeProfile
+from ringleader.cluster.messages import NodeProfile, RingWanted
 from ringleader.values import NodeId
 
 LOST_NODES_MAX = 4  # remembered for the status page only, and
@@ -100,3 +100,11 @@ class NodeTable:
             if node in free:
                 free[node] -= size
         return [replace(here.profile, memory_free_bytes=free[node]) for node, here in self._here.items()]
+
+
+def can_hold(node: NodeProfile, wanted: RingWanted) -> bool:
+    """Whether the node has the model's files, as far as it tells. A path may be a way to them on any node, and who
+    places layers by hand has reasons."""
+    if node.holds is None or wanted.wish.layers or wanted.reference.startswith("/"):
+        return True
+    return wanted.costs.digest in node.holds

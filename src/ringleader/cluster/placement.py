@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ringleader.cluster import messages as m
 from ringleader.cluster.adoption import Found, Foundlings
 from ringleader.cluster.moving import worth_moving
-from ringleader.cluster.nodes import NodeTable
+from ringleader.cluster.nodes import NodeTable, can_hold
 from ringleader.cluster.plan import NODE_RESERVE_BYTES, Plan, make_plan, predicted_now
 from ringleader.cluster.requests import Request
 from ringleader.cluster.rings import STOP_DEADLINE_S, Ring, Shard, first_epoch
 from ringleader.cluster.rollout import Rollout
-from ringleader.errors import BadRequest, CallerFault, ModelDoesNotFit, ModelFault, RingleaderError
+from ringleader.errors import BadRequest, CallerFault, ModelDoesNotFit, ModelFault, RingleaderError, UnknownModel
 from ringleader.values import ModelId, NodeId, PlanHash
 
 # So long the shards of a dropped plan wait for the next one, which may go on with them: a request that is sent again
@@ -131,7 +131,20 @@ class Placement:
                     param="layers",
                 )
         nodes = self.nodes.plannable(self._promised(without))
-        return make_plan(wanted.costs, nodes, wanted.wish, serial=first_epoch(self.term) + self._plans_made + 1)
+        able = [node for node in nodes if can_hold(node, wanted)]
+        if not able:
+            text = f"no node that is here has the files of {wanted.costs.model}; fetch them on one of them: "
+            raise UnknownModel(f"{text}ringleader models pull {wanted.costs.model}", param="model")
+        serial = first_epoch(self.term) + self._plans_made + 1
+        unable = ", ".join(node.name for node in nodes if node not in able)
+        if not unable:
+            return make_plan(wanted.costs, able, wanted.wish, serial=serial)
+        try:
+            plan = make_plan(wanted.costs, able, wanted.wish, serial=serial)
+        except ModelDoesNotFit as error:
+            there = f"Without its files, so not counted: {unable}; there: ringleader models pull {wanted.costs.model}"
+            raise ModelDoesNotFit(f"{error} {there}") from error
+        return replace(plan, why=f"{plan.why}. Without its files: {unable}")
 
     # ------------------------------------------------------------ undoing them
 

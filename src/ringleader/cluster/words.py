@@ -24,6 +24,7 @@ class NodeProfile:
     `memory_held_bytes` is what its shards held when `memory_free_bytes` was measured (the machine fills it in).
     `bytes_per_s` is how fast it goes through weights when it decodes, as measured (0: not measured, the chip's
     name tells), and `measured_by` says with what; `links` is how it reaches other nodes, as far as it measured that.
+    `holds` are the digests of the models whose files it has (None: not told, it may have any).
     """
 
     node: NodeId
@@ -38,6 +39,7 @@ class NodeProfile:
     memory_held_bytes: int = 0
     measured_by: str = ""
     temperature_c: float | None = None
+    holds: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -84,7 +84,6 @@ class Desk:
         """
         so_far = so_far or SoFar(datetime.date.today())
         entry = await self._shelf.entry(request.model)
-        lacking = await self._shelf.lacking(entry) if entry.borrowed else ()
         _check_bias(request, entry.voice.tokenizer.vocab_size)
         prompt = await asyncio.to_thread(compose, entry.voice, replace(request, max_tokens=None), so_far.today)
         if missing := self._nodes_missing():
@@ -99,8 +98,7 @@ class Desk:
         job = self._job(request, entry, prompt, so_far.ids())
         self._jobs[job.request] = job
         deadline = time.monotonic() + REQUEST_DEADLINE_S
-        wish = replace(self._wish, exclude=(*self._wish.exclude, *lacking))
-        self._tell(RequestArrived(job.request, entry.costs, wish, deadline, entry.reference))
+        self._tell(RequestArrived(job.request, entry.costs, self._wish, deadline, entry.reference))
         try:
             await job.started
         except BaseException:  # the client may leave while the ring still loads

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from pydantic import TypeAdapter, ValidationError
 
 from ringleader.cluster.words import ShardReport
-from ringleader.errors import ModelFault, NodeUnreachable, RingleaderError
+from ringleader.errors import ModelFault, RingleaderError
 from ringleader.models.headers import INDEX, read_costs
 from ringleader.values import Json, ModelCosts, ModelId, NodeId
 
@@ -151,19 +151,6 @@ class Cards:
             self._miss(model)
             return None
         return Card(await self._copy(model, costs.digest, listings), costs, reference)
-
-    async def without(self, model: ModelId, digest: str) -> tuple[str, ...]:
-        """The names of the nodes that do not have just these files; this one, which needs their card, among them.
-
-        Raises NodeUnreachable when nobody has them.
-        """
-        listings = await self._listings(model, self._others())
-        have = {node for node, listing in listings.items() if listing.costs.digest == digest}
-        if not have:
-            raise NodeUnreachable(
-                f"no node that is here has the files of {model}; fetch them: ringleader models pull {model}"
-            )
-        return tuple(name for node, name in self._nodes().items() if node not in have)
 
     def _others(self) -> list[NodeId]:
         return [node for node in self._nodes() if node != self._me]

@@ -33,6 +33,7 @@ from ringleader.node.answer import Desk
 from ringleader.node.cards import Cards
 from ringleader.node.identity import Came, Identity, identify
 from ringleader.node.ingress import Ingress
+from ringleader.node.inventory import Inventory
 from ringleader.node.mastership import Mastership
 from ringleader.node.perform import Hands
 from ringleader.node.probes import MEMORY, Probes, Surroundings
@@ -47,6 +48,7 @@ from ringleader.values import NodeId
 
 TICK_S = 0.1
 TELEMETRY_TICKS = 20
+STOCK_S = 3.0
 SLEPT_S = 2.0  # by so much the wall clock ran ahead of the monotonic one: the machine slept
 INBOX_MAX = 65_536  # events; the loop takes microseconds for each, so a full inbox is a bug
 GOODBYE_S = 0.5  # for the last words to be read; those who read at all do in milliseconds
@@ -97,6 +99,8 @@ class Node:
             exclude=options.exclude,
         )
         self._shelf = Shelf(store, options.models, options.context)
+        self._inventory = Inventory(self._shelf.directories)
+        self._holds: tuple[str, ...] | None = None
         self._profile = self._describe(options.control_port)
         ears = Ears(
             self._hear, lambda node: self.tell(m.PeerUp(node)), lambda node, why: self.tell(m.PeerDown(node, why))
@@ -174,7 +178,8 @@ class Node:
         await asyncio.gather(*(asyncio.to_thread(self._shelf.store.model_id, each) for each in self._options.models))
         async with AsyncExitStack() as stack:
             control_port = await self._listen(stack)
-            self._profile = self._describe(control_port)
+            self._holds = await asyncio.to_thread(self._inventory.digests)
+            self._profile = replace(self._describe(control_port), holds=self._holds)
             self._build()
             join_port = await self._open_door(stack)
             api = await self._serve_api()
@@ -186,6 +191,7 @@ class Node:
                 tasks.create_task(self._mesh.watch_revocations(), name="revocations")
                 tasks.create_task(self._want_models(), name="start models")
                 tasks.create_task(self._probes.run(), name="probes")
+                tasks.create_task(self._take_stock(), name="inventory")
                 if self._options.mdns:
                     tasks.create_task(self._discover(control_port, join_port), name="discovery")
 
@@ -306,8 +312,15 @@ class Node:
             measured_by=MEMORY if speed else "",
             links=self._probes.links,
             temperature_c=telemetry.temperature_c(),
+            holds=self._holds,
         )
         self.tell(m.NodeReported(self._who.node, self._profile.memory_free_bytes, profile=self._profile))
+
+    async def _take_stock(self) -> None:
+        """A model that was pulled meanwhile can be placed here soon."""
+        while True:
+            await asyncio.sleep(STOCK_S)
+            self._holds = await asyncio.to_thread(self._inventory.digests)
 
     async def _discover(self, control_port: int, join_port: int | None) -> None:
         c = self._who.credentials

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ringleader.api.contracts import ModelCard
-from ringleader.errors import ModelUnsupported, NodeUnreachable, RingleaderError, UnknownModel
+from ringleader.errors import ModelUnsupported, RingleaderError, UnknownModel
 from ringleader.language.prompt import Voice, voice
 from ringleader.language.voice_report import voice_report
 from ringleader.models.headers import read_costs
@@ -44,10 +44,6 @@ class Elsewhere(Protocol):
 
     async def fetch(self, model: ModelId) -> Card | None:
         """The card of a model that others run or have; None when nobody does."""
-        ...
-
-    async def without(self, model: ModelId, digest: str) -> tuple[str, ...]:
-        """The names of the nodes that do not have just these files. Raises NodeUnreachable when nobody has."""
         ...
 
 
@@ -108,18 +104,14 @@ class Shelf:
                 self._entries[model] = await asyncio.to_thread(self._open_card, model, card)
         return self._entries[model]
 
-    async def lacking(self, entry: Entry) -> tuple[str, ...]:
-        """Names of nodes that cannot hold a shard, as far as that is known: a new ring must do without them.
-
-        Raises NodeUnreachable when nobody can any more.
-        """
-        if self.elsewhere is None or entry.model in self.loaded:
-            return ()
-        try:
-            return await self.elsewhere.without(entry.model, entry.costs.digest)
-        except NodeUnreachable:
-            self._entries.pop(entry.model, None)  # whoever comes next may have other files of it
-            raise
+    def directories(self) -> list[Path]:
+        """All that may hold models that this node can run."""
+        found = sorted(self.store.root.iterdir()) if self.store.root.is_dir() else []
+        found = [each for each in found if not each.name.startswith(".")]
+        for reference in (*self.served, *self._learned.values()):
+            with contextlib.suppress(RingleaderError):
+                found.append(self.store.resolve(reference))
+        return found
 
     def find(self, model: ModelId) -> tuple[Path, str]:
         """Where a model's files are, and how other nodes may call it. Raises as `entry`."""

@@ -10,7 +10,7 @@ import pytest
 
 from ringleader.cluster.plan import Plan, Stage
 from ringleader.cluster.words import Assignment, PlanWish, ShardReport, Term
-from ringleader.errors import ModelFault, NodeUnreachable, UnknownModel
+from ringleader.errors import ModelFault, UnknownModel
 from ringleader.models.headers import read_costs
 from ringleader.models.store import Store
 from ringleader.node import cards
@@ -198,18 +198,6 @@ async def test_a_file_that_changed_on_the_way_is_not_believed(here: Here) -> Non
     with pytest.raises(ModelFault):
         await here.shelf().entry(TINY)
     assert here.files() == set()
-
-
-async def test_a_new_ring_does_without_the_nodes_that_lack_the_files(here: Here) -> None:
-    shelf = here.shelf()
-    entry = await shelf.entry(TINY)
-    assert await shelf.lacking(entry) == ("a", "c")
-    shelf.loaded = {TINY}
-    assert await shelf.lacking(entry) == ()
-    shelf.loaded = set()
-    here.network.desks.clear()
-    with pytest.raises(NodeUnreachable, match="ringleader models pull tiny"):
-        await shelf.lacking(entry)
 
 
 async def test_files_that_come_later_are_used_instead_of_the_card(here: Here) -> None:
