@@ -140,16 +140,20 @@ class Mesh(rpc.MeshServicer):
         reader = aiter(messages)
         hello = await self._hello(reader)
         peer, refused = self._identify(hello, context)
-        yield pb.MeshGreeting(version=PROTOCOL_VERSION, node=self._me, refused=refused, revocations=self._list_bytes())
+        greeting = pb.MeshGreeting(
+            version=PROTOCOL_VERSION, node=self._me, refused=refused, revocations=self._list_bytes()
+        )
         if refused or hello is None:
             if not self._is_myself(context):
                 self._refusals.note(f"node {peer}: {refused}")
+            yield greeting
             return
-        if hello.revocations:
-            self._hear_list(hello.revocations)
         reason = "it hung up"
         self._callers[peer] += 1
         try:
+            yield greeting
+            if hello.revocations:
+                self._hear_list(hello.revocations)
             async for message in reader:
                 if message.ByteSize() > CONTROL_MESSAGE_BYTES_MAX:
                     reason = "it sent a word that is too long"
@@ -190,6 +194,8 @@ class Mesh(rpc.MeshServicer):
             return NodeId("unknown"), "its hello does not say which node it is"
         if hello.version != PROTOCOL_VERSION:
             return peer, f"it speaks protocol {hello.version}, this node {PROTOCOL_VERSION}: update the older one"
+        if self._revoked(peer):
+            return peer, "it was revoked"
         return peer, "it has this node's own id: two nodes with one state directory?" if peer == self._me else ""
 
     def _is_myself(self, context: Context) -> bool:

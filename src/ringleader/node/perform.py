@@ -137,6 +137,11 @@ class Hands:
             if self._found(finding):
                 self._tell(m.ShardDied(*finding.place, str(error), permanent=True))
             return
+        except Exception as error:  # a task's root: whoever waits for this shard must hear of it
+            log.exception("shard %d of %s cannot be started", finding.index, finding.assignment.plan.model)
+            if self._found(finding):
+                self._tell(m.ShardDied(*finding.place, f"a fault of ringleader itself: {error!r}", permanent=True))
+            return
         if not self._found(finding):
             return
         plan = finding.assignment.plan
@@ -194,6 +199,10 @@ class Hands:
         except (RingleaderError, TimeoutError) as error:
             await ring.close()
             self._tell(m.RingBroke(order.plan, order.epoch, str(error) or "linking took too long", ring.silent))
+        except Exception as error:  # a task's root: whoever waits for this ring must hear of it
+            log.exception("the ring of plan %s cannot be linked", order.plan[:8])
+            await ring.close()
+            self._tell(m.RingBroke(order.plan, order.epoch, f"a fault of ringleader itself: {error!r}"))
         else:
             self._tell(m.RingLinked(order.plan, order.epoch))
 

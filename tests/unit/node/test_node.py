@@ -138,6 +138,17 @@ async def test_two_nodes_follow_one_master_and_the_other_takes_over_when_it_is_t
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
+async def test_a_master_hears_a_node_s_goodbye_and_does_not_wait_for_its_silence(nodes: Nodes) -> None:
+    a = await nodes.start("a")
+    b = await nodes.join("b", a)
+    async with aiohttp.ClientSession() as session:
+        master = await agreed(session, [a, b], AGREED_WITHIN_S)
+        leads, other = (a, b) if master == a.listening.node else (b, a)
+        await other.stop()
+        rows = (await leads.view(session))["nodes"]
+        assert [(row["state"], row["detail"]) for row in rows if not row["is_master"]] == [("lost", "it was stopped")]
+
+
 async def test_a_node_that_has_stopped_can_be_started_again_at_once_as_the_same(nodes: Nodes) -> None:
     first = await nodes.start("a")
     with pytest.raises(NodeUnreachable, match="runs with"):

@@ -417,9 +417,18 @@ async def test_what_hangs_at_the_end_is_given_up(scene: Scene, monkeypatch: pyte
     assert not scene.hands._tasks
 
 
-async def test_an_order_that_fails_by_a_fault_of_ours_is_logged(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    FakeRing.trouble = KeyError("bug")
+async def test_an_order_that_fails_by_a_fault_of_ours_is_logged_and_told(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    FakeRing.trouble = scene.all.store.trouble = KeyError("bug")
     scene.perform(link(scene))
+    broke = await scene.next()
+    assert isinstance(broke, m.RingBroke)
+    assert "KeyError('bug')" in broke.reason
+    scene.perform(m.RunShard(scene.assignment(), 1))
+    died = await scene.next()
+    assert isinstance(died, m.ShardDied)
+    assert "KeyError('bug')" in died.reason
     await scene.settle()
-    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert record.exc_info is not None
+    faults = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [record.exc_info is not None for record in faults] == [True, True]
