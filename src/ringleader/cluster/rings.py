@@ -197,7 +197,7 @@ class Ring:
         if self.state != "linking" or event.epoch != self.epoch:
             return []
         self._enter("serving", now)
-        return [self._tell("ring_serves", f"serves ({self.describe_stages()}), epoch {self.epoch}")]
+        return [self._tell("ring_serves", f"serves ({self.describe_stages()})")]
 
     def answered(self) -> None:
         """A request came to its end here: what failed before does not fail for a reason that lasts."""

@@ -109,7 +109,7 @@ class ShardService(rpc.RingServicer):
                 )
         if request.index == 0:
             self._start_head(request.shards)
-        log.info("linked as %d of %d in epoch %d", request.index + 1, request.shards, request.epoch)
+        log.info("linked as %d of %d", request.index + 1, request.shards)
         return pb.LinkReply()
 
     def _holds(self, request: pb.LinkRequest) -> bool:
