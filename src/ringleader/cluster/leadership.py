@@ -322,7 +322,7 @@ class Leadership:
             return placed
         told = rollout.reason == str(placed)
         rollout.refused(str(placed), now)
-        text = f"{placed} It is tried again until it works."
+        text = f"{str(placed).rstrip('. ')}. It is tried again until it works."
         return [] if told else [m.Tell(text, rollout.model, "plan_refused")]
 
     def _weigh(self, rollout: Rollout, ring: Ring, now: float) -> list[m.Effect]:

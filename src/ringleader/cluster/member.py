@@ -242,7 +242,10 @@ class Member:
             effects += self._step_down(f"{self._name(term.node)} is master now, in term {term.number}")
             effects.append(_elected(self._name(term.node), term, election.leads))
         elif before is not None:
-            text = f"the master {self._name(before.node)} is not heard any more; looking for another"
+            peer = self._members.peer(before.node)
+            left = peer is not None and peer.beat is not None and peer.beat.leaving
+            why = "was stopped" if left else "is not heard any more"
+            text = f"the master {self._name(before.node)} {why}; looking for another"
             effects.append(m.Tell(text, kind="master_lost"))
         if term is not None and election.leads:
             self._leading = Leading(self._profile, term, self._holdings, self._idle_unload_s, now)

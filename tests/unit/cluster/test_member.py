@@ -86,6 +86,7 @@ def test_a_node_that_is_told_to_stop_says_goodbye_and_nobody_waits_for_its_silen
     bus.tell(C, m.StopAsked())
     bus.kill(C)
     assert bus.until(lambda: bus.leaders() == [B], 3.0) < 0.6
+    assert "the master c was stopped; looking for another" in [told.text for told in of_kind(bus.effects[A], m.Tell)]
 
 
 def test_a_shard_goes_to_another_node_by_an_order_and_its_ring_serves() -> None:
