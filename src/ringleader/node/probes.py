@@ -171,7 +171,8 @@ class Probes:
         if answer != PONG and not (answer is None and loaded_s >= SLOW_S):
             return
         # Half of a small message's round trip is the way there; what a large one needs longer is its bytes.
-        bytes_s = max(loaded_s - min(trips), PAYLOAD_BYTES / BYTES_PER_S_MAX)
+        # On a busy machine the small ones may have been the slow ones: their part of the large one's time is bounded.
+        bytes_s = max(loaded_s - min(trips), loaded_s / 4)
         way.latencies_s.append(min(min(trips) / 2, HOP_S_MAX))
         way.rates.append(PAYLOAD_BYTES / bytes_s)
         way.due = self._clock() + (REFRESH_S if len(way.rates) == KEPT else SOON_S)

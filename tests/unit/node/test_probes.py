@@ -122,6 +122,13 @@ async def test_a_link_that_is_too_slow_for_the_payload_is_told_as_slow_and_a_bro
     assert mine.links[0].bytes_per_s == pytest.approx(PAYLOAD_BYTES / 3, rel=0.01)
 
 
+async def test_a_payload_that_was_as_fast_as_small_messages_makes_no_link_endless() -> None:
+    network = Network(bytes_per_s=float("inf"))
+    mine = made(network, Around())
+    await mine.look()
+    assert mine.links[0].bytes_per_s == pytest.approx(4 * PAYLOAD_BYTES / 0.001, rel=0.01)
+
+
 async def test_the_best_of_the_last_measurements_counts_so_that_one_in_traffic_does_no_harm() -> None:
     network = Network()
     mine = made(network, Around())
