@@ -84,6 +84,11 @@ class Member:
         self._tells.extend(TellRow(now, e.text, e.model, e.kind) for e in effects if isinstance(e, m.Tell))
         return effects
 
+    def heard(self) -> list[m.NodeProfile]:
+        """The nodes whose beats arrive here, whomever they follow, and this node first."""
+        beats = [peer.beat for peer in self._members.heard(self._last_step or 0.0)]
+        return [self._profile, *(beat.profile for beat in beats if beat is not None)]
+
     def reports(self) -> list[tuple[NodeId, m.ShardReport]]:
         """The shards of all nodes that are heard, and this node's own."""
         now = self._last_step or 0.0

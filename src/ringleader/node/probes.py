@@ -192,12 +192,11 @@ class Surroundings:
 
     def others(self) -> list[NodeId]:
         """The nodes that are heard."""
-        me = self._member.snapshot().me
-        return [node for node in self.names() if node != me]
+        return [profile.node for profile in self._member.heard()[1:]]
 
     def names(self) -> dict[NodeId, str]:
-        """The nodes that are heard, and this one, as they are shown."""
-        return {row.node: row.name for row in self._member.snapshot().nodes if row.state != "lost"}
+        """This node and those that are heard: also those that follow nobody yet, right after an election."""
+        return {profile.node: profile.name for profile in self._member.heard()}
 
     def busy(self) -> bool:
         """Whether a shard of this node loads or computes, or a ring that it has part in has a request."""
@@ -211,16 +210,9 @@ class Surroundings:
 
     def same(self) -> list[float]:
         """What machines like this one told of their memory."""
-        shot = self._member.snapshot()
-        mine = next((row for row in shot.nodes if row.node == shot.me), None)
-        return [
-            row.bytes_per_s
-            for row in shot.nodes
-            if mine is not None
-            and (row.chip, row.memory_total_bytes, row.measured_by) == (mine.chip, mine.memory_total_bytes, MEMORY)
-            and row.state != "lost"
-            and row.node != shot.me
-        ]
+        mine, *others = self._member.heard()
+        kind = (mine.chip, mine.memory_total_bytes, MEMORY)
+        return [p.bytes_per_s for p in others if (p.chip, p.memory_total_bytes, p.measured_by) == kind]
 
 
 def memory_bytes_per_s() -> float | None:

@@ -1,176 +1,111 @@
-"""What clients see of the cluster: the master's own view on the master, and through any other node the same."""
+"""`/v1/cluster` as a node makes it of what its machine believes and what the master told."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from ringleader.api.contracts import ModelCard
 from ringleader.cluster import messages as m
-from ringleader.errors import UnknownModel
+from ringleader.cluster.member import Member
+from ringleader.cluster.timing import EFFICIENCY, Link
+from ringleader.models.store import Store
+from ringleader.node.mastership import Mastership
+from ringleader.node.shelf import Shelf
 from ringleader.node.telemetry import RingMeter
 from ringleader.node.view import View
 from ringleader.values import Json, ModelId, NodeId
-from tests.security.clusters import make_cluster
-from tests.unit.cluster.builders import arrival, model
-from tests.unit.cluster.bus import Bus
+from tests.unit.cluster.builders import model, node
 
-A, B = NodeId("a-id"), NodeId("b-id")
-TWO = m.PlanWish(1000, shards=2)
-CARDS = [ModelCard(ModelId("tiny"), 5, True, 1000)]
+ME = replace(node("me"), temperature_c=55.0, links=(Link(NodeId("b-id"), 0.0003, 5e8),))
 
 
-class Shelf:
-    """Holds the given cards."""
+@dataclass
+class Told:
+    """A mastership whose master answers so."""
 
-    def __init__(self, cards: list[ModelCard]) -> None:
-        self._cards = cards
-
-    async def cards(self) -> list[ModelCard]:
-        return self._cards
-
-    def find(self, model: ModelId) -> tuple[Path, str]:
-        raise UnknownModel(f"{model} is not here", param="model")
-
-
-class Mastership:
-    """The way to the master: asks `others`' view, if there is one."""
-
-    def __init__(self, master: NodeId | None, other: View | None = None) -> None:
-        self.master = master
-        self.other = other
-        self.says: Json | None = None
+    answer: Json | None = None
+    master: NodeId | None = None
 
     async def ask(self, question: str) -> Json | None:
-        if self.other is None:
-            return self.says
-        return json.loads(await self.other.answer(json.dumps(question).encode()))
-
-
-def view(bus: Bus, node: NodeId, mastership: Mastership | None = None, **more: Any) -> View:
-    fakes: Any = (mastership or Mastership(B), Shelf(more.get("cards", CARDS)))
-    leads, shelf = fakes
-    return View(str(node)[0], bus.members[node], leads, shelf, more.get("meters", {}), more.get("credentials"))
-
-
-async def seen(view: View) -> Any:
-    """As a client gets it."""
-    return json.loads(json.dumps(await view.cluster()))
+        return self.answer
 
 
 @pytest.fixture
-def bus() -> Bus:
-    """Nodes a and b; b leads."""
-    bus = Bus("a", "b")
-    bus.now = time.monotonic() - 60
-    bus.run(5)
-    assert bus.leaders() == [B]
-    return bus
+def member() -> Member:
+    """It leads, and has placed a model."""
+    member = Member(ME, 1)
+    start = time.monotonic() - 6.0
+    for tick in range(60):
+        member.step(m.Ticked(), start + tick / 10)
+    member.step(m.RingWanted(model(), m.PlanWish(1000)), start + 6.0)
+    return member
 
 
-def serve(bus: Bus) -> None:
-    bus.tell(B, m.RingWanted(model(), TWO))
-    bus.until(lambda: any(ring.state == "serving" for ring in bus.members[B].snapshot().rings), 3.0)
+def view(member: Member, path: Path, told: Told | None = None) -> View:
+    meters = {ModelId("tiny"): RingMeter(last_tokens_per_s=12.345)}
+    mastership = cast(Mastership, told or Told())
+    return View("me", member, mastership, Shelf(Store(path), (), 100), meters, None)
 
 
-async def test_a_cluster_without_a_ring_shows_its_nodes_and_an_empty_queue(bus: Bus) -> None:
-    shown = await seen(view(bus, B))
-    assert (shown["name"], shown["node"], shown["master"], shown["term"], shown["rings"]) == ("b", B, B, 1, [])
-    assert shown["queue"]["waiting"] == shown["queue"]["running"] == 0 < shown["queue"]["max"]
-    nodes = [(node["name"], node["state"], node["is_master"]) for node in shown["nodes"]]
-    assert nodes == [("b", "ok", True), ("a", "ok", False)]
-    assert shown["uptime_s"] >= 0
-    assert (shown["secure"], shown["cluster"]) == (False, None)
-
-
-async def test_a_serving_ring_is_called_ready_and_shows_its_stages_and_what_it_did(bus: Bus) -> None:
-    serve(bus)
-    bus.tell(B, arrival("r", wish=TWO, deadline=bus.now + 60))
-    meter = RingMeter()
-    meter.count(8, 2)
-    meter.requests = 3
-    (ring,) = (await seen(view(bus, B, meters={ModelId("tiny"): meter})))["rings"]
-    assert (ring["model"], ring["state"], ring["running"], ring["waiting"]) == ("tiny", "ready", 1, 0)
-    stages = [(s["name"], s["first_layer"], s["last_layer"], s["state"], s["pid"]) for s in ring["stages"]]
-    assert stages == [("b", 0, 4, "ready", 7), ("a", 5, 9, "ready", 7)]
-    assert (ring["served_requests"], ring["served_tokens"], ring["passes_per_token"]) == (3, 8, 0.25)
-
-
-async def test_a_shard_that_died_has_no_pid_and_its_ring_says_why(bus: Bus) -> None:
-    serve(bus)
-    plan = bus.members[B].snapshot().rings[0].plan
-    assert plan is not None
-    bus.members[B].step(m.ShardDied(plan, 0, "signal SIGKILL"), bus.now)
-    shown = await seen(view(bus, B))
-    (ring,) = shown["rings"]
-    assert ring["state"] != "ready"
-    assert ring["stages"][0]["pid"] is None
-    assert any("signal SIGKILL" in event["text"] for event in shown["events"])
-
-
-async def test_a_lost_node_stays_in_sight_with_the_reason(bus: Bus) -> None:
-    del bus.members[A]
-    bus.run(4)
-    lost = (await seen(view(bus, B)))["nodes"][1]
-    assert (lost["name"], lost["state"], lost["memory_free_bytes"]) == ("a", "lost", 0)
-    assert lost["detail"]
-
-
-async def test_events_are_dated_by_the_wall_and_keep_their_date(bus: Bus) -> None:
-    shows = view(bus, B)
-    first = (await seen(shows))["events"]
-    assert {"master_elected"} <= {event["kind"] for event in first}
-    assert all(time.time() - 61 <= event["at"] <= time.time() - 50 for event in first)
-    assert (await seen(shows))["events"][: len(first)] == first
-
-
-async def test_another_node_shows_the_master_s_view_under_its_own_name_with_both_events(
-    bus: Bus, tmp_path: Path
+async def test_nodes_tell_what_they_measured_and_where_they_did_not_what_their_chip_is_known_for(
+    member: Member, tmp_path: Path
 ) -> None:
-    serve(bus)
-    credentials = make_cluster(tmp_path).founder
-    master = view(bus, B)
-    shown = await seen(view(bus, A, Mastership(B, master), credentials=credentials))
-    whole = await seen(master)
-    assert (shown["name"], shown["node"], shown["secure"]) == ("a", A, True)
-    assert shown["cluster"] == {"id": credentials.cluster, "name": "home"}
-    for key in ("master", "term", "nodes", "rings", "queue"):
-        assert shown[key] == whole[key]
-    texts = [event["text"] for event in shown["events"]]
-    assert "this node is master now, in term 1" in texts
-    assert "b is master, in term 1" in texts
-    assert [event["at"] for event in shown["events"]] == sorted(event["at"] for event in shown["events"])
+    (shown,) = (await view(member, tmp_path).cluster())["nodes"]
+    assert (shown["host"], shown["temperature_c"]) == ("me.local", 55.0)
+    assert shown["links"] == [{"to": "b-id", "latency_s": 0.0003, "bytes_per_s": 5e8}]
+    assert (shown["bytes_per_s"], shown["measured_by"]) == (pytest.approx(120e9 * EFFICIENCY), "chip")
+    member.step(m.NodeReported(ME.node, 10**10, profile=replace(ME, bytes_per_s=1e9, measured_by="memory")), 10.0**9)
+    (shown,) = (await view(member, tmp_path).cluster())["nodes"]
+    assert (shown["bytes_per_s"], shown["measured_by"]) == (1e9, "memory")
+    member.step(m.NodeReported(ME.node, 10**10, profile=replace(ME, chip="unheard of")), 10.0**9)
+    (shown,) = (await view(member, tmp_path).cluster())["nodes"]
+    assert (shown["bytes_per_s"], shown["measured_by"]) == (None, None)
 
 
-@pytest.mark.parametrize("says", [None, [], "text", 5])
-async def test_a_node_whose_master_does_not_answer_shows_what_it_hears_itself(bus: Bus, says: Json) -> None:
-    silent = Mastership(B)
-    silent.says = says
-    shown = await seen(view(bus, A, silent))
-    assert (shown["name"], shown["master"]) == ("a", B)
-    assert {node["name"] for node in shown["nodes"]} == {"a", "b"}
-
-
-async def test_the_models_are_those_that_the_master_answers_for(bus: Bus) -> None:
-    other = ModelCard(ModelId("only here"), 1, False, None)
-    master = view(bus, B)
-    assert await view(bus, A, Mastership(B, master), cards=[other]).cards() == CARDS
-    assert await view(bus, A, Mastership(None), cards=[other]).cards() == [other]
-    assert await master.cards() == CARDS
-
-
-@pytest.mark.parametrize("question", [b"", b"\xff", b'"unknown"', b"[" * 100_000, b"{}"])
-async def test_any_question_has_an_answer_that_can_be_read(bus: Bus, question: bytes) -> None:
-    json.loads(await view(bus, B).answer(question))
-
-
-@pytest.mark.parametrize(("leads", "status"), [(lambda: Mastership(B), "ok"), (lambda: Mastership(None), "no master")])
-def test_a_node_without_a_master_says_so_when_asked_for_its_health(
-    bus: Bus, leads: Callable[[], Mastership], status: str
+async def test_rings_tell_why_they_are_placed_so_and_how_fast_they_should_be_and_were(
+    member: Member, tmp_path: Path
 ) -> None:
-    assert view(bus, A, leads()).health()["status"] == status
+    (ring,) = (await view(member, tmp_path).cluster())["rings"]
+    assert "me" in ring["plan_why"]
+    assert ring["predicted"]["tokens_per_s"] > 0
+    assert ring["last_tokens_per_s"] == 12.35
+    assert json.dumps(ring)
+
+
+async def test_an_event_keeps_its_moment_however_often_it_is_asked_for(member: Member, tmp_path: Path) -> None:
+    mine = view(member, tmp_path)
+    first = (await mine.cluster())["events"]
+    assert (await mine.cluster())["events"] == first
+    assert {"at", "kind", "model", "text", "node"} == set(first[0])
+    assert first[0]["node"] == "me"
+    assert abs(first[-1]["at"] - time.time()) < 5.0
+    assert [event["kind"] for event in first][-1] == "plan_made"
+
+
+async def test_a_node_that_does_not_lead_shows_the_masters_picture_and_both_their_events(
+    member: Member, tmp_path: Path
+) -> None:
+    picture: dict[str, Any] = {
+        "name": "a",
+        "master": "a-id",
+        "term": 9,
+        "nodes": [],
+        "rings": [],
+        "events": [{"at": 1}],
+    }
+    shown = await view(member, tmp_path, Told(picture)).cluster()
+    assert (shown["name"], shown["term"], shown["nodes"]) == ("me", 9, [])
+    assert shown["events"][0] == {"at": 1}
+    assert len(shown["events"]) > 1
+
+
+@pytest.mark.parametrize("question", [b"", b"\xff", b"[" * 100_000, b'{"card": 7}'])
+async def test_a_question_that_is_none_is_answered_with_nothing(
+    member: Member, tmp_path: Path, question: bytes
+) -> None:
+    assert await view(member, tmp_path).answer(question) == b"null"
