@@ -108,7 +108,7 @@ class Relays:
             return None
         try:
             answer = await rpc.RelayStub(channel).Ask(pb.RelayMessage(json=question), timeout=ASK_DEADLINE_S)
-        except grpc.aio.AioRpcError:
+        except (grpc.aio.AioRpcError, grpc.aio.UsageError):  # no answer, or a channel that was closed just now
             return None
         except asyncio.CancelledError:
             if _cancelled():

@@ -11,6 +11,7 @@ import pytest
 from ringleader.errors import MasterMoved
 from ringleader.net import relay as room
 from ringleader.net.relay import RelayCall, Relays
+from ringleader.trust.channels import open_channel
 from ringleader.values import NodeId
 from ringleader.wire import RELAY_MESSAGE_BYTES_MAX
 from tests.security.clusters import make_cluster
@@ -159,6 +160,12 @@ async def test_a_question_whose_connection_is_given_up_has_no_answer(pair: tuple
     await asyncio.sleep(0.1)
     pair[0].mesh.redial()
     assert await asking is None
+
+
+async def test_a_question_over_a_channel_that_was_closed_just_now_has_no_answer() -> None:
+    channel = open_channel("127.0.0.1:1", [], None)
+    await channel.close()
+    assert await Relays(lambda node: channel).ask(NodeId("b"), b"who?") is None
 
 
 async def test_a_question_whose_asker_leaves_is_cancelled(pair: tuple[Station, Station]) -> None:
