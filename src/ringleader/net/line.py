@@ -23,6 +23,7 @@ from ringleader.values import NodeId
 from ringleader.wire import PROTOCOL_VERSION, RELAY_MESSAGE_BYTES_MAX, channel_options
 
 DIAL_DEADLINE_S = 3.0  # to the greeting
+UNANSWERED_TOLD = 4  # tries, some ten seconds: an address that a person gave may be wrong, or another cluster's
 PAUSE_FIRST_S = 0.1
 PAUSE_MAX_S = 1.0  # between tries, each of which goes on for DIAL_DEADLINE_S
 UNSENT_MAX = 64  # words; past that they are dropped, as the network might
@@ -75,6 +76,7 @@ class Line:
     _unsent: asyncio.Queue[pb.MeshMessage | None] = field(default_factory=asyncio.Queue)  # None: no more comes
     _try: asyncio.Task[None] | None = None
     _told: str = ""  # the last trouble that went to the log
+    _unanswered: int = 0  # tries in a row
     _redial: asyncio.Event = field(default_factory=asyncio.Event)
     _over: str = ""  # why this node ends the line
     _anybody: bool = field(init=False)
@@ -133,8 +135,11 @@ class Line:
     def _after(self, error: BaseException | None, pause_s: float) -> float:
         """What is said of a try that ended; how long to wait after it."""
         if error is None:
-            self._told = ""
+            self._told, self._unanswered = "", 0
             return PAUSE_FIRST_S
+        self._unanswered += 1
+        if self._anybody and self._unanswered == UNANSWERED_TOLD:
+            log.warning("nobody of this cluster answers at %s; tried until somebody does", ", ".join(self.addresses))
         if isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.PERMISSION_DENIED:
             # It may have been forgotten before it could be told: this is how its owner learns of it.
             error = NotTrusted(f"node {self.node or self.addresses[0]}: {error.details()}. {COME_BACK}")
