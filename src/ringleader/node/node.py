@@ -113,6 +113,7 @@ class Node:
         self._ingress = Ingress(self._mastership)
         self._nodes_here = asyncio.Event()  # once set, it stays so: later losses are the cluster's business
         self._discovery: Discovery | None = None
+        self._another_told = False  # that there is another cluster
 
     def _build(self) -> None:
         """What needs the port that was taken."""
@@ -146,7 +147,7 @@ class Node:
 
     def _describe(self, control_port: int) -> m.NodeProfile:
         """This machine as it is now."""
-        hosts = telemetry.addresses(self._options.listen_host) or ("127.0.0.1",)
+        hosts = _for_others(telemetry.addresses(self._options.listen_host)) or ("127.0.0.1",)
         return m.NodeProfile(
             node=self._who.node,
             name=self._options.name,
@@ -227,7 +228,7 @@ class Node:
         if credentials is None or not has_authority(self._who.state):
             return None
         door = JoinDoor(credentials, lambda: self._profile.control, self._refusals)
-        hosts = telemetry.addresses(o.listen_host)
+        hosts = _for_others(telemetry.addresses(o.listen_host))
         try:
             port = await door.start(o.listen_host, o.join_port, hosts)
         except NodeUnreachable:
@@ -287,8 +288,10 @@ class Node:
         return max(0, self._options.wait_for - present)
 
     async def _tick(self, control_port: int) -> None:
-        for peer in (*self._options.peers, *self._who.peers):
+        for peer in self._options.peers:
             self.tell(m.PeerFound((normalise(peer, CONTROL_PORT),)))
+        if self._who.peers:  # all of them are addresses of the node that let this one in
+            self.tell(m.PeerFound(tuple(normalise(peer, CONTROL_PORT) for peer in self._who.peers)))
         count, offset = 0, time.time() - time.monotonic()
         while True:
             self.tell(m.Ticked())
@@ -329,10 +332,17 @@ class Node:
         await self._discovery.run()
 
     def _found(self, news: News) -> None:
-        """Another cluster's nodes are neighbours, too, and none of our business."""
+        """Another cluster's nodes are none of our business, unless this start was to make no cluster at all."""
         ours = "" if self._who.credentials is None else self._who.credentials.cluster
         if isinstance(news, Found) and news.cluster_id == ours:
             self.tell(m.PeerFound(news.addresses, news.node_id))
+        elif isinstance(news, Found) and news.join_port and self._who.came == "made" and not self._another_told:
+            self._another_told = True
+            log.info(
+                "Node %s, of another cluster, is on this network. To be one with it: ringleader cluster invite there, "
+                "and start here with what it prints",
+                news.name,
+            )
 
     async def _want_models(self) -> None:
         """Load the models that were named at the start, once the nodes that were asked for are here."""
@@ -345,3 +355,9 @@ class Node:
                 log.error("%s cannot be served: %s", reference, error)
             else:
                 self.tell(m.RingWanted(entry.costs, self._wish, entry.reference))
+
+
+def _for_others(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    """Without scoped IPv6 addresses where there are others: a scope is this machine's own name of an interface.
+    Discovery finds those as the other node names them."""
+    return tuple(host for host in hosts if "%" not in host) or hosts
