@@ -93,9 +93,15 @@ class Cluster:
 
         def agreed() -> bool:
             views = [self.view(host) for host in hosts]
-            return len({(view["master"], view["term"]) for view in views}) == 1 and all(
-                {node["id"] for node in view["nodes"] if node["state"] != "lost"} == {self.id(host) for host in hosts}
-                for view in views
+            masters = {(view["master"], view["term"]) for view in views}
+            return (
+                len(masters) == 1
+                and views[0]["master"] is not None
+                and all(
+                    {node["id"] for node in view["nodes"] if node["state"] != "lost"}
+                    == {self.id(host) for host in hosts}
+                    for view in views
+                )
             )
 
         until(agreed, within_s, lambda: self.shown(hosts))

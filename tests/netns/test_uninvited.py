@@ -48,6 +48,9 @@ def test_a_cluster_of_the_same_name_on_the_same_network_is_another_cluster(make_
         time.sleep(0.2)
     words = cluster.nodes["a"].words
     until(lambda: "did not prove to be of this cluster" in words(), TOLD_WITHIN_S, words)
+    stranger = strangers.nodes["x"].words
+    until(lambda: "nobody of this cluster answers at 10.77.0.1" in stranger(), TOLD_WITHIN_S, stranger)
+    assert "of another cluster, is on this network" in stranger(), "its owner may have meant to join it"
     say(f"the node that was knocked at says: {next(line for line in words().splitlines() if 'refused' in line)}")
     assert not cluster.events("a", "node_lost")
 
