@@ -33,6 +33,15 @@ def say(text: str) -> None:
     print(f"    measured: {text}", flush=True)
 
 
+def wants(model: Path, layers: str) -> tuple[str, ...]:
+    """Arguments of a node whose owner places the model by hand."""
+    return ("--model", str(model), "--layers", layers, "--nodes", str(1 + layers.count(",")))
+
+
+def halves(head: str, tail: str) -> str:
+    return f"{head}=0-{LAYERS // 2 - 1},{tail}={LAYERS // 2}-{LAYERS - 1}"
+
+
 class Cluster:
     """Nodes by the name of their host. Homes survive restarts, so identities do."""
 

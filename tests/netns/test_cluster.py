@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.netns.cluster import LAYERS, MODEL, Cluster, say, until
+from tests.netns.cluster import Cluster, halves, say, until, wants
 from tests.netns.world import World
-from tests.ring.tiny_models import make_tiny_model
 
 pytestmark = pytest.mark.netns
 
@@ -24,29 +23,6 @@ MARGIN_S = 2.0
 AGAIN_WITHIN_S = 15.0  # connections that hung in a cut are given up and dialled anew
 
 MakeWorld = Callable[..., World]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that every host finds at the same path and loads at once."""
-    return make_tiny_model("qwen3", tmp_path_factory.mktemp("models") / MODEL, tokenizer=True)
-
-
-@pytest.fixture(scope="module")
-def story(model: Path, namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The long answer without any loss, from one node with the whole model."""
-    with World("z", tmp_path_factory.mktemp("story")) as world:
-        alone = Cluster(world)
-        alone.found("z", "--model", str(model))
-        return alone.stream("z").whole()
-
-
-def wants(model: Path, layers: str) -> tuple[str, ...]:
-    return ("--model", str(model), "--layers", layers, "--nodes", str(1 + layers.count(",")))
-
-
-def halves(head: str, tail: str) -> str:
-    return f"{head}=0-{LAYERS // 2 - 1},{tail}={LAYERS // 2}-{LAYERS - 1}"
 
 
 def test_nodes_find_each_other_with_nothing_but_an_invitation_and_later_with_nothing(make_world: MakeWorld) -> None:

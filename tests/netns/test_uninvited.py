@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from ringleader.config import CONTROL_PORT, JOIN_PORT
-from tests.netns.cluster import Cluster, say, until
+from tests.netns.cluster import Cluster, halves, say, until, wants
 from tests.netns.process import NodeProcess
-from tests.netns.test_cluster import halves, model, story, wants  # noqa: F401  # fixtures
 from tests.netns.world import World
 
 pytestmark = pytest.mark.netns
@@ -109,10 +108,9 @@ def telling(node: NodeProcess) -> str:
     return [line for line in node.words().splitlines() if "To come back" in line][-1]
 
 
-def test_a_port_scan_of_every_port_leaves_a_node_serving(make_world: MakeWorld, request: pytest.FixtureRequest) -> None:
-    weights, expected = request.getfixturevalue("model"), request.getfixturevalue("story")
+def test_a_port_scan_of_every_port_leaves_a_node_serving(make_world: MakeWorld, model: Path, story: str) -> None:
     cluster = Cluster(make_world("abc"))
-    founder = cluster.found("a", *wants(weights, halves("a", "b")))
+    founder = cluster.found("a", *wants(model, halves("a", "b")))
     cluster.join("b", by="a")
     cluster.together()
     cluster.ready("a")
@@ -123,8 +121,8 @@ def test_a_port_scan_of_every_port_leaves_a_node_serving(make_world: MakeWorld, 
     scan = cluster.world.start("a", sys.executable, "-m", "tests.netns.scan", *map(str, sorted(ports)), name="scan")
     assert scan.line(SCAN_WITHIN_S) == "done", scan.words()
     say(f"garbage of every kind on ports {sorted(ports)} for {time.monotonic() - began:.1f} s")
-    assert stream.whole() == expected
-    assert cluster.stream("a").whole() == expected
+    assert stream.whole() == story
+    assert cluster.stream("a").whole() == story
     assert cluster.together() == "a" and cluster.view("b")["term"] == 1, "no master was lost for it"
     cluster.join("c", by="a")
     assert cluster.together() == "a", "the door lets in who is invited"
