@@ -164,7 +164,7 @@ async def test_a_question_whose_connection_is_given_up_has_no_answer(pair: tuple
 
 async def test_a_question_over_a_channel_that_was_closed_just_now_has_no_answer() -> None:
     channel = open_channel("127.0.0.1:1", [], None)
-    await channel.close()
+    await channel.close(None)
     assert await Relays(lambda node: channel).ask(NodeId("b"), b"who?") is None
 
 
