@@ -24,7 +24,7 @@ from tests.unit.language.dialects.test_families import TOOLS as FAMILY_TOOLS
 
 FULL = os.environ.get("RINGLEADER_CONFORMANCE") == "full"
 A_DIALECT = 1000 if FULL else 12  # answers
-ENOUGH = 512  # tokens: any family's shortest call of these tools and some reasoning fit
+ENOUGH = 320  # tokens: any family's shortest call of these tools and some reasoning fit
 TIGHT = (1, 2, 5, 10, 20, 40, 80)  # budgets that may be too small
 TIGHT_SHARE = 5  # one case in so many is tight
 

@@ -173,7 +173,11 @@ class Closer:
         places: dict[int, list[int]] = {}  # where each token was decided upon
         while not matcher.is_accepting() and search.steps > 0 and len(out) <= search.cap:
             step: Sequence[int] = self._forced(matcher)
-            if not step:
+            if step:
+                if not matcher.consume_tokens(list(step)):
+                    break
+                out += step
+            else:
                 search.steps -= 1
                 legal = self._fill(matcher)
                 step = self._choose(matcher, legal, way, search, last)
@@ -185,8 +189,8 @@ class Closer:
                     self._fill(matcher)
                     step = next(((token,) for token in self._legal(way.narrow) if token != step[0]), step)
                 search.walked.append(_Turn(matcher.deep_copy(), tuple(out), step[0], decides))
-            if not self._take(matcher, step, out):
-                break
+                if not self._take(matcher, step, out):
+                    break
         ended = matcher.is_accepting() and not matcher.is_error() and len(out) <= search.cap
         search.walk_ended(tuple(out) if ended else None, len(before))
         return NONE if search.best is None else len(search.best)

@@ -32,7 +32,6 @@ class Steering:
         self._ending: Ending | None = None  # from the state before the next draw; None: not known
         self._steps = THOROUGH_STEPS  # of the first search
         self._retried = spec.max_tokens  # what is left of the budget when a search that found nothing is made again
-        self._tight = False  # the last draw did not stand: it is unlikely that the next one does
         self._reserve = spec.think_reserve if spec.demanded else 0
         if self._demanded:
             self._plan(matcher, min(spec.max_tokens, PLANNED_MAX))
@@ -59,16 +58,25 @@ class Steering:
             self._ending = ()
             return drawn
         following = self._following(after, drawn, rest - 1)
-        if following is None or self._need(following) > rest - 1:
-            instead = self._instead(matcher, rest)
-            self._tight = instead is not None
-            if instead is not None:
-                self._ending = self._ending[1:] if self._ending else ()
-                return instead
-        else:
-            self._tight = False
+        if not self._fits(following, rest - 1) and (instead := self._instead(matcher, rest)) is not None:
+            self._ending = self._after_instead(matcher, instead, drawn, rest - 1)
+            return instead
         self._ending = following
         return drawn
+
+    def _after_instead(self, matcher: Any, instead: int, drawn: int, rest: int) -> Ending:
+        """The ending from the state after `instead`: the very one that would be known had it been drawn, so that an
+        answer that is taken again (see sampler.py) goes the same way."""
+        known = self._ending
+        if not known:
+            return ()
+        if instead != drawn and not self._fits(known[1:], rest):
+            after = matcher.deep_copy()
+            after.consume_token(instead)
+            found = self._following(after, instead, rest)
+            if found is not None and self._fits(found, rest):
+                return found
+        return known[1:]
 
     def follow(self, tokens: list[int]) -> None:
         """These forced tokens were taken after the chosen one."""
@@ -87,12 +95,14 @@ class Steering:
 
     def _following(self, after: Any, drawn: int, rest: int) -> Ending | None:
         """An ending from the state after `drawn`: the known one if it still is one and fits, or else a new one."""
-        known, steps = self._ending, STEPS // 4 if self._tight else STEPS
+        known = self._ending
+        just = known is not None and self._need(known) >= rest  # the last draw hardly stood: this one will not
+        steps = STEPS // 4 if just else STEPS
         if known and known[0] == drawn:
-            if self._need(known[1:]) <= rest:
+            if self._fits(known[1:], rest):
                 return known[1:]
         elif known is not None and self._closer.closes(after, known):
-            if self._need(known) <= rest:
+            if self._fits(known, rest):
                 return known
             steps = STEPS // 4  # a shorter one than that is unlikely
         return self._closer.ending(after, rest, self._closers, steps, self._remainders)
@@ -105,6 +115,9 @@ class Steering:
         if not self._demanded and self._is_thinking(ending):
             return None  # nobody asked for more than text: reasoning that is cut stays cut
         return ending[0] if ending else self._closer.end_token(matcher)
+
+    def _fits(self, ending: Ending | None, rest: int) -> bool:
+        return ending is not None and self._need(ending) <= rest
 
     def _need(self, ending: Ending) -> int:
         return len(ending) + (self._reserve if self._is_thinking(ending) else 0)
