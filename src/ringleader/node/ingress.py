@@ -20,9 +20,12 @@ from ringleader.node.answer import Opened
 from ringleader.node.reading import SoFar
 from ringleader.values import Answer, ChatRequest, Delta, ModelId, NodeId
 
-# Losses in a row without a word of the answer between: what is lost four times is lost for a reason that lasts.
-LOSSES_MAX = 4
+# Losses in a row without a word of the answer between. A ring that is lost for the third time is perhaps lost by this very
+# request; a master that cannot be reached says nothing of it, and another is elected within seconds.
+LOSSES_MAX = 8
+RING_LOST_COUNTS = 3
 PAUSE_FIRST_S = 0.2  # then twice as long each time: a ring that was linked anew serves after about a second
+PAUSE_MAX_S = 2.0
 
 log = logging.getLogger("ringleader.node")
 
@@ -73,7 +76,7 @@ class Ingress:
                 async for part in opened.parts:
                     so_far.add(part)
                     if part.word is not None and part.word.tokens:
-                        losses.count = 0
+                        losses.forget()
                     for delta in part.deltas:
                         yield delta
                 return
@@ -93,7 +96,11 @@ class _Losses:
     """Counts what one request has lost in a row, and waits a little longer after each."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count = self._pauses = 0
+
+    def forget(self) -> None:
+        """The answer goes on: what was lost before was not lost for a reason that lasts."""
+        self.count = self._pauses = 0
 
     async def until_opened(self, ingress: Ingress, request: ChatRequest, so_far: SoFar) -> Opened:
         while True:
@@ -104,12 +111,13 @@ class _Losses:
 
     async def bear(self, error: RingleaderError, ingress: Ingress, request: ChatRequest) -> None:
         """Wait before the next try. Raises `error` when there is to be none."""
-        self.count += 1
+        self.count += RING_LOST_COUNTS if isinstance(error, RingLost) else 1
+        self._pauses += 1
         if ingress.closing:
             raise RingLost("this node was told to stop: send the request to another") from error
         if not error.resumable or self.count > LOSSES_MAX:
             raise error
-        pause_s = PAUSE_FIRST_S * 2 ** (self.count - 1)
+        pause_s = min(PAUSE_FIRST_S * 2 ** (self._pauses - 1), PAUSE_MAX_S)
         log.info("an answer of %s is lost (%s): goes on in %.1f s", request.model, error, pause_s)
         await asyncio.sleep(pause_s)
 

@@ -11,7 +11,7 @@ import pytest
 from ringleader.errors import BadRequest, MasterMoved, RingleaderError, RingLost
 from ringleader.net.ring import Tokens
 from ringleader.node.answer import Opened, Parts
-from ringleader.node.ingress import LOSSES_MAX, Ingress, Source
+from ringleader.node.ingress import LOSSES_MAX, RING_LOST_COUNTS, Ingress, Source
 from ringleader.node.reading import Part, SoFar
 from ringleader.node.relay import RelayDesk, RelaySource
 from ringleader.values import ChatRequest, Delta, Finished, ModelId, NodeId, TextDelta, TokenLogprob, Usage
@@ -117,7 +117,7 @@ async def test_what_is_lost_again_and_again_is_told_to_the_client() -> None:
     desk = CutDesk([0] * 100)
     with pytest.raises(RingLost, match="a shard died"):
         await heard(Ingress(Masters([desk])))
-    assert len(desk.asked) == LOSSES_MAX + 1
+    assert len(desk.asked) == LOSSES_MAX // RING_LOST_COUNTS + 1
 
 
 async def test_a_loss_that_no_ring_can_make_good_is_told_at_once() -> None:
