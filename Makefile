@@ -9,7 +9,7 @@ MODEL := smollm2-135m
 FAST_TESTS := tests/test_tidy.py tests/unit tests/sim tests/api -m "not ring" \
 	--ignore=tests/unit/language/dialects --ignore=tests/unit/language/test_formats.py \
 	--ignore=tests/unit/shard/test_closing.py --ignore=tests/unit/shard/test_closing_forms.py \
-	--ignore=tests/unit/shard/test_prepared.py
+	--ignore=tests/unit/shard/test_prepared.py --ignore=tests/unit/shard/test_closing_strings.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test sim conformance check lint setup run status bench proto clean model
@@ -20,8 +20,8 @@ help:  ## List the targets
 demo: setup  ## Set everything up, start a ring of two shards, force a tool call, leave nothing running
 	@$(RINGLEADER) demo
 
-test: setup model  ## Run the whole test suite
-	$(BIN)/python -m pytest
+test: setup model  ## Run the whole test suite, in two processes for two cores
+	@PYTHON=$(BIN)/python tests/run_all.sh
 
 SEEDS := 10000
 sim: setup  ## Run the simulated cluster through many seeds: make sim SEEDS=100000

@@ -272,7 +272,8 @@ class Node:
             event = await self._inbox.get()
             for effect in self._member.step(event, time.monotonic()):
                 self._hands.perform(effect)
-            self._notice()
+            if isinstance(event, m.Ticked):
+                self._notice()
 
     def _notice(self) -> None:
         snapshot = self._member.snapshot()
