@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from aiohttp import web
 
+from ringleader.api.surrogates import mended
 from ringleader.errors import BadRequest
 from ringleader.values import Json
 
@@ -17,11 +18,11 @@ BODY_BYTES_MAX = (
     32 * 2**20
 )  # about eight million tokens: more than any context, and what one host can parse in a second
 BODY_TIMEOUT_S = 60.0
-DEPTH_MAX = 128  # a schema nests two levels for each property level; past this recursive readers would overflow
+# Of one field. Past this, recursive readers and what is said between nodes would overflow. A schema may have 100.
+DEPTH_MAX = 128
+DEPTH_ADVICE = "Flatten it: a schema may have 100 levels, of which an object in an object takes two."
 
-# One escape of a JSON string at a time, so that an escaped backslash never pairs with what follows it.
-_PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_ESCAPE = re.compile(rf"\\(?:{_PAIR}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{{2}})|.)", re.DOTALL)
+INT_DIGITS_MAX = 4300  # what Python reads; no schema or setting has a use for more
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -46,25 +47,27 @@ def parse_object(raw: bytes) -> dict[str, Json]:
     """`raw` as a JSON object. A lone surrogate (half an emoji, cut by a careless client) becomes U+FFFD.
 
     Raises:
-        BadRequest: not UTF-8, not JSON, not an object, NaN or infinite numbers, nested too deep.
+        BadRequest: not UTF-8, not JSON, not an object, NaN or infinite numbers, nested too deep, or a lone surrogate
+            in what binds the answer.
     """
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _unparsable(f"it is not UTF-8 at byte {error.start}") from error
-    if _SURROGATE.search(text):
-        text = _ESCAPE.sub(lambda found: r"\ufffd" if found["lone"] else found[0], text)
     try:
-        body = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        body = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_bounded)
     except RecursionError as error:
         raise _unparsable("it is nested too deep") from error
     except ValueError as error:
         raise _unparsable(str(error)) from error
     if not isinstance(body, dict):
         raise BadRequest(f"The request body must be a JSON object, but is {json_type(body)}.", code="invalid_type")
-    if _deeper_than(body, DEPTH_MAX):
-        raise _unparsable(f"it is nested deeper than {DEPTH_MAX} levels")
-    return body
+    for field, value in body.items():
+        if _deeper_than(value, DEPTH_MAX):
+            named = field[:64].encode("utf-8", "replace").decode()
+            message = f"Invalid '{named}': it nests deeper than {DEPTH_MAX} levels of JSON. {DEPTH_ADVICE}"
+            raise BadRequest(message, param=named)
+    return mended(body) if _SURROGATE.search(text) else body
 
 
 def json_type(value: Json) -> str:
@@ -88,6 +91,12 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
+def _bounded(text: str) -> int:
+    if len(text) > INT_DIGITS_MAX:
+        raise ValueError(f"the integer {text[:32]}... has more than {INT_DIGITS_MAX} digits")
+    return int(text)
+
+
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
@@ -97,7 +106,7 @@ def _finite(text: str) -> float:
 
 def _deeper_than(body: Json, levels: int) -> bool:
     """Level by level, not recursively: the point is to survive what a recursion would not."""
-    level = [body]
+    level = [body] if isinstance(body, dict | list) else []
     for _ in range(levels):
         below: list[Json] = []
         for value in level:

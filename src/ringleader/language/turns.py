@@ -6,6 +6,7 @@ What it can show is known from `traits`: the template was asked.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 
@@ -19,6 +20,10 @@ from ringleader.values import Json, Message, Tool
 REASONING = "reasoning"  # our own key, until the template's is known
 BROKEN = "arguments"  # holds what should have been arguments and was no object
 FILLER = ""  # said by nobody: for templates that want somebody to speak
+
+# One escape of a JSON string at a time, so that an escaped backslash never pairs with what follows it.
+_PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE = re.compile(rf"\\(?:{_PAIR}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{{2}})|.)", re.DOTALL)
 
 
 def shaped(
@@ -79,11 +84,12 @@ def _turn(message: Message) -> Turn:
 
 
 def _arguments(text: str) -> Json:
-    """The object that templates iterate over; the raw text where it is none."""
+    """The object that templates iterate over; the raw text where it is none. Half a character, which JSON can spell
+    and no tokenizer takes, becomes U+FFFD."""
     if not text.strip():
         return {}
     try:
-        value = json.loads(text)
+        value = json.loads(_ESCAPE.sub(lambda found: r"\ufffd" if found["lone"] else found[0], text))
     except (ValueError, RecursionError):
         return text
     return value if isinstance(value, dict) and not deeper_than(value, DEPTH_MAX) else text

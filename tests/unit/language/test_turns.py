@@ -101,6 +101,23 @@ def test_arguments_that_are_no_object_stay_the_text_that_they_are(broken: str) -
     assert found[0]["tool_calls"][0]["function"]["arguments"] == broken
 
 
+@pytest.mark.parametrize(
+    ("escaped", "text"),
+    [
+        (r"\ud800", "\ufffd"),
+        (r"\ude00x", "\ufffdx"),
+        (r"\ud83d\ude00", "😀"),
+        (r"\ud83d\ud83d\ude00", "\ufffd😀"),
+        (r"\\ud83d", r"\ud83d"),
+        (r"\\\uD83D", "\\\ufffd"),
+    ],
+)
+def test_half_a_character_in_arguments_becomes_one_that_a_tokenizer_takes(escaped: str, text: str) -> None:
+    call = ToolCall("c", "now", f'{{"{escaped}": ["{escaped}"]}}')
+    found = turns(NATIVE, (Message("assistant", "", tool_calls=(call,)),))
+    assert found[0]["tool_calls"][0]["function"]["arguments"] == {text: [text]}
+
+
 @pytest.mark.parametrize("content", [None, ""])
 def test_empty_content_is_never_the_word_none(content: str | None) -> None:
     assert turns(NATIVE, (Message("assistant", content),))[0]["content"] == ""
