@@ -106,7 +106,7 @@ class _ChoiceChunks:
                     yield self._choice({"reasoning_content": text})
             case Finished(reason=reason):
                 if not self._content_sent:
-                    yield self._choice({"content": ""})
+                    yield from self.begin() if self._envelope.calls.forced else [self._choice({"content": ""})]
                 told = self._envelope.calls.finish if reason == "tool_calls" else reason
                 yield {"index": self._index, "delta": {}, "logprobs": None, "finish_reason": told}
             case _:
@@ -189,7 +189,7 @@ class _Choice:
         text, calls = "".join(self._text), self._calls.fields()
         message: dict[str, Json] = {
             "role": "assistant",
-            "content": text or (None if calls else ""),
+            "content": text or (None if calls or self._envelope.calls.forced else ""),
             "refusal": None,
         }
         if reasoning := "".join(self._reasoning):

@@ -12,12 +12,14 @@ from ringleader.values import ArgumentsDelta, CallEnded, CallStarted, Delta, Jso
 class CallForm:
     """How this client reads calls. `custom`: the tools whose calls carry an input instead of arguments.
 
-    `legacy`: the one call is a `function_call`. `finish`: the finish reason of an answer that calls.
+    `legacy`: the one call is a `function_call`. `finish`: the finish reason of an answer that calls. `forced`: a call
+    was wanted, and an answer that was cut before it has no text, not an empty one.
     """
 
     custom: frozenset[str] = frozenset()
     legacy: bool = False
     finish: str = "tool_calls"
+    forced: bool = False
 
     def writer(self) -> CallWriter:
         """For one choice's chunks."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import Literal
 
 from aiohttp import web
@@ -19,7 +20,7 @@ from ringleader.api.ids import new_id
 from ringleader.api.openai_answer import Chunks, Completion, Envelope
 from ringleader.api.openai_calls import CallForm
 from ringleader.api.openai_read import ChatAsked, read_chat
-from ringleader.api.openai_tools import ToolsAsked, in_functions_words
+from ringleader.api.openai_tools import ToolsAsked, in_functions_words, places_of_functions
 from ringleader.api.sse import ClientGone, EventStream
 from ringleader.errors import CallerFault
 from ringleader.values import Answer, ChatRequest, Delta, Finished
@@ -66,6 +67,8 @@ class ChatCompletions:
         """The first choice is accepted before the others, so that what is wrong is said once."""
         first, *others = asked.requests()
         answer = await self._answerer.answer(first)
+        if asked.calls.legacy:
+            answer = replace(answer, warnings=tuple(map(places_of_functions, answer.warnings)))
         choices = [answer.deltas, *map(self._further, others)]
         async with DeltaFeed(choices, self._closers) as feed:
             envelope = self._envelope(asked, answer)
@@ -132,9 +135,10 @@ class ChatCompletions:
         )
 
     def _call_form(self, calls: ToolsAsked) -> CallForm:
+        finish = "function_call" if calls.legacy else "tool_calls"
         if calls.named and self._named_finish == "stop":
-            return CallForm(calls.custom, calls.legacy, "stop")
-        return CallForm(calls.custom, calls.legacy, "function_call" if calls.legacy else "tool_calls")
+            finish = "stop"
+        return CallForm(calls.custom, calls.legacy, finish, calls.forced)
 
 
 def warning_headers(warnings: tuple[str, ...]) -> dict[str, str]:

@@ -13,6 +13,15 @@ from ringleader.values import CustomGrammar, Json, Tool
 
 # Every other word that a tool_choice may be is a tool's name.
 MODES = ("none", "auto", "required", "any")
+_WORDS = (
+    ("'tools'", "'functions'"),
+    ("among tools:", "among functions:"),
+    ("Send tools,", "Send functions,"),
+    ("two different tools are", "two different functions are"),
+    ("the tools", "the functions"),
+    ("simpler tools", "simpler functions"),
+    ("fewer tools", "fewer functions"),
+)
 _FUNCTION_PATH = re.compile(r"\btools(\[\d+\])\.function")
 
 
@@ -29,6 +38,15 @@ class ToolsAsked:
     def custom(self) -> frozenset[str]:
         """The names of the custom tools."""
         return frozenset(tool.name for tool in self.tools if tool.kind == "custom")
+
+    @property
+    def forced(self) -> bool:
+        """Whether a call is wanted, and text is none."""
+        if isinstance(self.choice, Mapping) and self.choice.get("type") == "allowed_tools":
+            nested = self.choice.get("allowed_tools", self.choice)
+            return isinstance(nested, Mapping) and nested.get("mode") == "required"
+        word = self.choice.get("type") if isinstance(self.choice, Mapping) else self.choice
+        return self.named or word in ("required", "any")
 
     @property
     def named(self) -> bool:
@@ -50,15 +68,21 @@ def read_tools(wire: ChatWire) -> ToolsAsked:
         message = "Invalid value for 'function_call': 'function_call' is only allowed when 'functions' are specified."
         raise BadRequest(message, param="function_call")
     entries = [(_tool(entry, f"tools[{n}]"), f"tools[{n}].{entry.type}") for n, entry in enumerate(wire.tools or [])]
-    return ToolsAsked(_distinct(entries), wire.tool_choice, wire.parallel_tool_calls is not False)
+    return ToolsAsked(_checked(entries), wire.tool_choice, wire.parallel_tool_calls is not False)
 
 
 def in_functions_words(fault: CallerFault) -> CallerFault:
     """A fault found later, about tools, for a client that speaks of functions."""
-    param = fault.param and _FUNCTION_PATH.sub(r"functions\1", fault.param).replace("tool_choice", "function_call")
-    message = str(fault).replace("tool_choice", "function_call").replace("'tools'", "'functions'")
-    message = _FUNCTION_PATH.sub(r"functions\1", message)
-    return type(fault)(message, param=param, code=fault.code)
+    param = fault.param and places_of_functions(fault.param).replace("tool_choice", "function_call")
+    message = places_of_functions(str(fault)).replace("tool_choice", "function_call")
+    for tools, functions in _WORDS:
+        message = message.replace(tools, functions)
+    return type(fault)(message, param="functions" if param == "tools" else param, code=fault.code)
+
+
+def places_of_functions(text: str) -> str:
+    """`text` with the places of tools as a client of functions has written them."""
+    return _FUNCTION_PATH.sub(r"functions\1", text)
 
 
 def _legacy(wire: ChatWire, functions: list[FunctionWire]) -> ToolsAsked:
@@ -73,7 +97,7 @@ def _legacy(wire: ChatWire, functions: list[FunctionWire]) -> ToolsAsked:
         message = f"Invalid value: {shown(choice)} for 'function_call'. Supported values are: 'none', 'auto' and "
         raise BadRequest(message + "an object with the 'name' of a function.", param="function_call")
     entries = [(_function(each), f"functions[{n}]") for n, each in enumerate(functions)]
-    return ToolsAsked(_distinct(entries), choice, parallel=False, legacy=True)
+    return ToolsAsked(_checked(entries), choice, parallel=False, legacy=True)
 
 
 def _tool(wire: ToolWire, path: str) -> Tool:
@@ -99,10 +123,11 @@ def _custom(wire: CustomWire, path: str) -> Tool:
     return Tool(wire.name, wire.description or "", kind="custom", grammar=grammar)
 
 
-def _distinct(entries: list[tuple[Tool, str]]) -> tuple[Tool, ...]:
+def _checked(entries: list[tuple[Tool, str]]) -> tuple[Tool, ...]:
+    """All of them, repeated ones too: whoever finds a fault in one later names it by the client's own number."""
     tools: dict[str, Tool] = {}
     for tool, path in entries:
         if tools.setdefault(tool.name, tool) != tool:
             message = f"Invalid '{path}.name': another tool is named {tool.name!r} too, and they differ."
             raise BadRequest(message, param=f"{path}.name", code="duplicate_name")
-    return tuple(tools.values())
+    return tuple(tool for tool, _ in entries)

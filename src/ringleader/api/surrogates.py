@@ -1,4 +1,4 @@
-"""Halves of characters that JSON's escapes can spell and UTF-8 cannot: replaced in prose, refused where they would bind.
+"""Halves of characters that JSON can spell and UTF-8 cannot: replaced in prose, refused where they would bind.
 
 A model's answer is UTF-8. What it is held to is never rewritten in silence.
 """

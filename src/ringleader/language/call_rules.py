@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from ringleader.errors import BadRequest
 from ringleader.language.custom import is_raw
 from ringleader.language.dialects.dialect import CallRule
-from ringleader.language.enforcement import Check, enforce
-from ringleader.language.outgrowth import CODE, Outgrown, Probe, has_patterns
+from ringleader.language.enforcement import Check, Enforced, enforce
+from ringleader.language.keywords import TUPLES, has_tuples, normalised
+from ringleader.language.outgrowth import CODE, Outgrown, Probe, has_patterns, unbearable
 from ringleader.language.schema import closed, invalid
 from ringleader.language.tool_choice import ToolChoice
-from ringleader.values import Tool
+from ringleader.values import Json, Tool
 
 WAY_OUT = "Take that out of the schema, or leave 'strict' out: calls are then checked against it when they are whole."
 
@@ -53,24 +54,35 @@ def callables(tools: Sequence[Tool], choice: ToolChoice, probe: Probe) -> Callab
             raw[tool.name] = tool
             _refuse_outgrown(tool, param, probe.raw(tool))
         else:
-            rule, left = _call_rule(tool, param)
-            rules[tool.name] = rule
-            _refuse_outgrown(tool, param, probe.schema(tool.parameters or {}))
-            if left:
-                checks[tool.name] = Check(f"the call of '{tool.name}'", param, tool.parameters or {})
-                warnings.append(_warning(tool, param, left))
+            schema, enforced = _enforced(tool, param)
+            rules[tool.name] = CallRule(tool.name, enforced.text, enforced.schema, enforced.lenient)
+            _refuse_outgrown(tool, param, probe.schema(schema, translated=_is_translated(tool)))
+            if enforced.left:
+                checks[tool.name] = Check(f"the call of '{tool.name}'", param, schema)
+                warnings.append(_warning(tool, param, enforced.left))
+            if has_tuples(schema):
+                warnings.append(f"{param}: {TUPLES}")
         if is_raw(tool) or has_patterns(tool.parameters or {}):
             patterned.append(param)
     return Callables(tuple(rules.values()), tuple(raw.values()), checks, tuple(warnings), tuple(patterned))
 
 
-def _call_rule(tool: Tool, param: str) -> tuple[CallRule, tuple[str, ...]]:
-    """The enforced schema, and what of it is not enforced."""
+def _enforced(tool: Tool, param: str) -> tuple[Mapping[str, Json], Enforced]:
+    """The client's schema, in one spelling, and as it is enforced."""
+    schema = tool.parameters or {}
     try:
-        enforced = enforce(closed(tool.parameters), strict=tool.strict is True, way_out=WAY_OUT)
+        if _is_translated(tool):
+            return schema, enforce(schema, strict=True, way_out="")
+        schema = normalised(schema)
+        return schema, enforce(closed(schema), strict=tool.strict is True, way_out=WAY_OUT)
     except ValueError as reason:
+        _refuse_outgrown(tool, param, unbearable(schema, translated=_is_translated(tool)))
         raise invalid(tool.name, param, str(reason)) from None
-    return CallRule(tool.name, enforced.text, enforced.schema, enforced.lenient), enforced.left
+
+
+def _is_translated(tool: Tool) -> bool:
+    """Whether it is a custom tool's function: closed already, its expression in the engine's own language."""
+    return tool.grammar is not None
 
 
 def _refuse_outgrown(tool: Tool, param: str, found: Outgrown | None) -> None:

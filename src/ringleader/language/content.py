@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 from ringleader.errors import BadRequest
 from ringleader.language.enforcement import Check, enforce
-from ringleader.language.outgrowth import CODE, Probe, has_patterns
+from ringleader.language.keywords import TUPLES, has_tuples, normalised
+from ringleader.language.outgrowth import CODE, Outgrown, Probe, has_patterns, unbearable
 from ringleader.language.recursion import deeper_than
-from ringleader.language.schema import DEPTH_MAX, SCHEMA_CHARS_MAX, closed_value, grammar_text
+from ringleader.language.schema import DEPTH_MAX, SCHEMA_CHARS_MAX, TOO_DEEP, closed_value, grammar_text
 from ringleader.values import ContentFormat, Json
 
 PARAM = "response_format"
@@ -48,20 +49,20 @@ def content_rule(wanted: ContentFormat | None) -> ContentRule | None:
     schema = {} if wanted.schema is None else wanted.schema
     _guard(schema, wanted.name)
     try:
-        closed = _with_bounds(closed_value({key: value for key, value in schema.items() if key != "x-guidance"}))
-    except ValueError as reason:
-        raise _invalid(wanted.name, str(reason)) from None
-    assert isinstance(closed, dict)
-    try:
+        schema = normalised({key: value for key, value in schema.items() if key != "x-guidance"})
+        closed = _with_bounds(closed_value(schema))
+        assert isinstance(closed, dict)
         enforced = enforce(closed, strict=wanted.strict is not False, way_out=WAY_OUT)
     except ValueError as reason:
+        if (found := unbearable(schema)) is not None:
+            raise _outgrown(found) from None
         raise _invalid(wanted.name, str(reason)) from None
+    warnings = (f"{SCHEMA_PARAM}: {TUPLES}",) if has_tuples(schema) else ()
     if not enforced.left:
-        return ContentRule(enforced.text, client=schema)
+        return ContentRule(enforced.text, warnings, client=schema)
     warning = f"{PARAM} is not wholly enforced, the answer is checked against it when it is whole: "
-    return ContentRule(
-        enforced.text, (warning + "; ".join(enforced.left),), Check("the answer", PARAM, schema), client=schema
-    )
+    check = Check("the answer", PARAM, schema)
+    return ContentRule(enforced.text, (warning + "; ".join(enforced.left), *warnings), check, client=schema)
 
 
 def patterned_content(rule: ContentRule, probe: Probe) -> tuple[str, ...]:
@@ -74,7 +75,7 @@ def patterned_content(rule: ContentRule, probe: Probe) -> tuple[str, ...]:
     if not has_patterns(schema):
         return ()
     if (found := probe.schema(schema)) is not None:
-        raise BadRequest(f"Invalid schema for response_format: {found}", param=SCHEMA_PARAM, code=CODE)
+        raise _outgrown(found)
     return (SCHEMA_PARAM,)
 
 
@@ -83,10 +84,14 @@ def patterned_content(rule: ContentRule, probe: Probe) -> tuple[str, ...]:
 
 def _guard(schema: Mapping[str, Json], name: str) -> None:
     if deeper_than(schema, DEPTH_MAX):
-        raise _invalid(name, f"it nests deeper than {DEPTH_MAX} levels. Flatten it.")
+        raise _invalid(name, TOO_DEEP)
     size = len(json.dumps(schema, default=str))
     if size > SCHEMA_CHARS_MAX:
         raise _invalid(name, f"it has {size} characters; the limit is {SCHEMA_CHARS_MAX}. Shorten it.")
+
+
+def _outgrown(found: Outgrown) -> BadRequest:
+    return BadRequest(f"Invalid schema for response_format: {found}", param=SCHEMA_PARAM, code=CODE)
 
 
 def _invalid(name: str, reason: str) -> BadRequest:

@@ -15,7 +15,8 @@ from functools import lru_cache
 from llguidance import LLMatcher
 
 from ringleader.errors import BadRequest
-from ringleader.language.schema import SCHEMA_CHARS_MAX, bytes_view, grammar_text, judge, sentence
+from ringleader.language.outgrowth import CODE, Outgrown
+from ringleader.language.schema import DEAD_END, SCHEMA_CHARS_MAX, bytes_view, grammar_text, judge, sentence
 from ringleader.values import ArgumentsDelta, CallStarted, CustomGrammar, Delta, Json, Message, Tool, ToolCall
 
 INPUT = "input"
@@ -60,10 +61,12 @@ def check_custom(tools: Sequence[Tool]) -> None:
     """
     for index, tool in enumerate(tools):
         if tool.kind == "custom" and tool.grammar is not None:
-            reason = _fault(tool.grammar)
+            reason, code = _fault(tool.grammar), None
+            if reason == DEAD_END:
+                reason, code = str(Outgrown(tool.grammar.definition, "")), CODE
             if reason is not None:
                 message = f"Invalid {tool.grammar.syntax} grammar for custom tool '{tool.name}': {reason}"
-                raise BadRequest(message, param=f"tools[{index}].custom.format.grammar.definition")
+                raise BadRequest(message, param=f"tools[{index}].custom.format.grammar.definition", code=code)
 
 
 def as_functions_in(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -19,9 +19,10 @@ from llguidance import LLMatcher
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from ringleader.language.patterns import ecma
+from ringleader.language.keywords import has_tuples
+from ringleader.language.patterns import ecma, portable
 from ringleader.language.recursion import NOT_SCHEMAS, children
-from ringleader.language.schema import bytes_view, grammar_text, judge, lark_of
+from ringleader.language.schema import DEAD_END, bytes_view, grammar_text, judge, lark_of
 from ringleader.values import Json
 
 FOUND_CHARS_MAX = 200
@@ -74,6 +75,8 @@ def enforce(closed: Mapping[str, Json], *, strict: bool, way_out: str) -> Enforc
     verdict = judge(text)
     if verdict.error is None:
         return Enforced(text, closed, left=verdict.warnings)
+    if verdict.error == DEAD_END:
+        raise ValueError(f"{DEAD_END} Correct the schema.")
     left: list[str] = []
     open_ = _without_foreign_patterns(closed, left)
     lenient_text = grammar_text(open_, lenient=True)
@@ -121,7 +124,7 @@ def _is_beyond_checks(schema: Json) -> bool:
 
 
 def _without_foreign_patterns(node: Any, left: list[str]) -> Any:
-    """The schema without patterns that are ones, but not to the engine (look-around); what they are goes to `left`."""
+    """The schema without patterns that are ones, but not to the engine (look-around, `\\b`); those go to `left`."""
     if isinstance(node, list):
         return [_without_foreign_patterns(child, left) for child in node]
     if not isinstance(node, Mapping):
@@ -154,7 +157,8 @@ def _short(reason: str) -> str:
 
 
 def _validator(schema: Mapping[str, Json]) -> Validator:
-    kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    default = jsonschema.Draft201909Validator if has_tuples(schema) else jsonschema.Draft202012Validator
+    kind = jsonschema.validators.validator_for(schema, default=default)
     made: Validator = _with_our_patterns(kind)(schema, registry=Registry())
     return made
 
@@ -217,6 +221,6 @@ def _matcher(pattern: str) -> LLMatcher | None:
 def _backtracking(pattern: str) -> Any:
     """For look-around: the one matcher that can be stopped, and that lets other threads run meanwhile."""
     try:
-        return regex.compile(pattern, regex.VERSION0 | (0 if "\\p" in pattern.lower() else regex.ASCII))
+        return regex.compile(portable(pattern), regex.VERSION0 | (0 if "\\p" in pattern.lower() else regex.ASCII))
     except regex.error as error:
         raise ValueError(f"the pattern {pattern!r} is not supported: {error}") from None

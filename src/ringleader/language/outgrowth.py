@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
@@ -57,13 +58,10 @@ class Probe:
         self._view = view
         self._screens, self._trials = SCREENS_MAX, TRIALS_MAX
 
-    def schema(self, schema: Mapping[str, Json]) -> Outgrown | None:
-        """The first of a schema's patterns that some text was found to break."""
-        for limits in dict.fromkeys(_patterns(schema)):
-            node = json.loads(limits)
-            pattern = node["pattern"]
-            string = {"x-guidance": WRITTEN, "type": "string", **node, "pattern": ecma(pattern)}
-            if (text := self._breaks(lark_of(json.dumps(string)), pattern, '"')) is not None:
+    def schema(self, schema: Mapping[str, Json], *, translated: bool = False) -> Outgrown | None:
+        """The first of a schema's patterns that some text was found to break. `translated`: they are the engine's."""
+        for pattern, grammar in _strings(schema, translated):
+            if (text := self._breaks(grammar, pattern, '"')) is not None:
                 return Outgrown(pattern, text)
         return None
 
@@ -80,6 +78,30 @@ class Probe:
             return None
         self._trials -= 1
         return _breaking(grammar, pattern, begin, spread, self._view) if self._trials >= 0 else None
+
+
+def unbearable(schema: Mapping[str, Json], *, translated: bool = False) -> Outgrown | None:
+    """The first of a schema's patterns that the engine gives up on before any text. For a schema that was refused:
+    it takes up to a second where there is one."""
+    return next((Outgrown(pattern, "") for pattern, grammar in _strings(schema, translated) if _is_lost(grammar)), None)
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def _is_lost(grammar: str) -> bool:
+    matcher = LLMatcher(bytes_view(), grammar, log_level=0)
+    compiles = not matcher.is_error()
+    matcher.consume_tokens(matcher.compute_ff_tokens())
+    matcher.compute_bitmask()
+    return compiles and bool(matcher.is_error())
+
+
+def _strings(schema: Mapping[str, Json], translated: bool) -> Iterator[tuple[str, str]]:
+    """Each pattern, and the grammar of a string of it."""
+    for limits in islice(dict.fromkeys(_patterns(schema)), SCREENS_MAX + 1):
+        node = json.loads(limits)
+        pattern = node["pattern"]
+        string = {"x-guidance": WRITTEN, "type": "string", **node, "pattern": pattern if translated else ecma(pattern)}
+        yield pattern, lark_of(json.dumps(string))
 
 
 def has_patterns(schema: Mapping[str, Json]) -> bool:

@@ -1,4 +1,4 @@
-"""Regular expressions of JSON schema as the grammar engine must be given them: ECMA's white space, exact formats.
+"""Regular expressions of JSON schema as the grammar engine must be given them: ECMA's, and exact formats.
 
 The engine reads patterns by Rust's rules, and its own formats know neither the days of a month nor which minutes
 may have a leap second. Formats stand here as whole expressions, also for values that are written without quotes.
@@ -6,14 +6,25 @@ may have a leap second. Formats stand here as whole expressions, also for values
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ringleader.values import Json
 
 # ECMA's \s is the space separators, the line ends and the byte order mark; Rust's has another control, and no mark.
 _SPACES = r"\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 _ECMA = {r"\s": f"[{_SPACES}]", r"\S": f"[^{_SPACES}]"}  # both may stand inside a class
+
+# A whole escape, a repetition, or one character. A pair of surrogates is one character in both spellings.
+_TOKEN = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\c[A-Za-z]|\\[ux]\{[0-9a-fA-F]+\}|\\[pP]\{[^}]*\}"
+    r"|\\.|\{[0-9]+(?:,[0-9]*)?\}|.",
+    re.DOTALL,
+)
+_SETS = re.compile(r"\\[dDwWsSpP]")  # escapes that are many characters, and so no end of a range
+_OPERATORS = "[&~|"  # in a class: characters to ECMA, operators or nested classes to others
+
 
 _LEAP = r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 _DATE = (
@@ -61,8 +72,68 @@ EXACT = ("date", "time", "date-time")  # where ours says more than the engine's 
 
 
 def ecma(pattern: str) -> str:
-    """`pattern` with white space as JSON schema's language means it."""
-    return re.sub(r"\\.", lambda found: _ECMA.get(found[0], found[0]), pattern, flags=re.DOTALL)
+    """`pattern`, which is JSON schema's language's, in the engine's."""
+    return "".join(_ECMA.get(token, token) for token in _portable(pattern))
+
+
+def portable(pattern: str) -> str:
+    """`pattern` as any engine reads it, but for what white space is."""
+    return "".join(_portable(pattern))
+
+
+def _portable(pattern: str) -> Iterator[str]:
+    """The tokens, with those that only ECMA reads so spelled as others read them."""
+    tokens = iter(_TOKEN.findall(pattern))
+    for token in tokens:
+        if token == "[":
+            yield from _class_of(tokens)
+        else:
+            yield r"\{" if token == "{" else _escape(token)
+
+
+def _class_of(tokens: Iterator[str]) -> Iterator[str]:
+    """A class from its bracket on, with all that ECMA takes for a plain character marked as one."""
+    inner: list[str] = []
+    negated = ""
+    for token in tokens:
+        if token == "^" and not inner and not negated:
+            negated = token
+        elif token == "]":
+            break
+        else:
+            inner.append(token)
+    else:  # it has no end: the engine says so
+        yield f"[{negated}{''.join(inner)}"
+        return
+    if not inner:  # any character, or none at all
+        yield from ("[" if negated else "[^", r"\s", r"\S", "]")
+        return
+    yield f"[{negated}"
+    at = 0
+    while at < len(inner):
+        low = inner[at]
+        if inner[at + 1 : at + 2] == ["-"] and at + 2 < len(inner) and not any(map(_SETS.match, (low, inner[at + 2]))):
+            yield from (_member(low), "-", _member(inner[at + 2]))
+            at += 3
+        else:
+            yield _member(low)
+            at += 1
+    yield "]"
+
+
+def _member(token: str) -> str:
+    """One character, or one set of them, of a class."""
+    if token == r"\b":
+        return r"\x08"
+    return f"\\{token}" if token in ("-", "^", *_OPERATORS) else _escape(token)
+
+
+def _escape(token: str) -> str:
+    if token.startswith(r"\c") and len(token) == 3:
+        return rf"\x{ord(token[2]) & 31:02x}"
+    if re.fullmatch(r"(?:\\u[0-9a-fA-F]{4}){2}", token):
+        return str(json.loads(f'"{token}"'))
+    return r"\x00" if token == r"\0" else token
 
 
 def exactly(node: Mapping[str, Json]) -> dict[str, Json]:

@@ -13,6 +13,7 @@ from ringleader.language.dialects.detect import detect
 from ringleader.language.dialects.dialect import Dialect, Reasoning
 from ringleader.language.enforcement import Check
 from ringleader.language.grammar import build
+from ringleader.language.keywords import with_pointers
 from ringleader.language.opening import forced_opening
 from ringleader.language.schema import check_tools
 from ringleader.language.stream import StreamParser
@@ -129,7 +130,7 @@ def parser(voice: Voice, prompt: Prompt, request: ChatRequest) -> StreamParser:
         request.stop,
         prompt.thinking_open,
         constrained=prompt.grammar is not None,
-        schemas={tool.name: as_function(tool, "").parameters or {} for tool in request.tools},
+        schemas={tool.name: with_pointers(as_function(tool, "").parameters or {}) for tool in request.tools},
         custom=frozenset(tool.name for tool in request.tools if tool.kind == "custom" and not is_raw(tool)),
         raw=frozenset(tool.name for tool in request.tools if is_raw(tool)),
         formed=prompt.content is not None,

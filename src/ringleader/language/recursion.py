@@ -73,12 +73,20 @@ def _references(schema: Json) -> Iterator[str]:
 def _resolve(schema: Json, pointer: str) -> Json:
     """What a local pointer means, or None for others (which the engine refuses or knows better)."""
     node = schema
-    if not pointer.startswith("#"):
+    if not is_pointer(pointer):
         return None
     for part in pointer[1:].split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
-        node = node.get(key) if isinstance(node, Mapping) else None
+        if isinstance(node, list):
+            node = node[int(key)] if key.isdecimal() and len(key) < 8 and int(key) < len(node) else None
+        else:
+            node = node.get(key) if isinstance(node, Mapping) else None
     return node
+
+
+def is_pointer(reference: str) -> bool:
+    """Whether a `$ref` is a path into its own schema. An anchor's name (`#q`) is none."""
+    return reference == "#" or reference.startswith("#/")
 
 
 def children(node: Json) -> Iterator[Json]:

@@ -27,6 +27,8 @@ TOOLS_CHARS_MAX = 1_000_000
 OPTIONAL_MAX = 400
 VERDICTS_MAX = 256  # agents send the same tools with every turn
 REASON_CHARS_MAX = 300
+DEAD_END = "no JSON object meets it, or it is too large."
+TOO_DEEP = f"it nests deeper than {DEPTH_MAX} levels of JSON, of which an object in an object takes two. Flatten it."
 
 # Free whitespace lets a weak model loop for ever, so JSON is written with none to choose.
 WRITTEN = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -35,6 +37,7 @@ PLAIN_ESCAPES = 'nrbtf\\"'
 NO_ARGUMENTS: Mapping[str, Json] = {"type": "object", "properties": {}}
 # The engine holds the numbers of a schema as doubles: it would write another integer than a larger one.
 EXACT_MAX = 2**53
+_QUOTED = re.compile(r"\s*\d+ \| ")  # a line of the grammar in the engine's message
 COMPOSITION = ("allOf", "anyOf", "oneOf", "$ref")
 RANGES = (
     ("minimum", "maximum"),
@@ -78,7 +81,7 @@ def _guard(parameters: Json, name: str, param: str) -> int:
             name, param, f"it is not an object but {type(parameters).__name__}. Send a JSON schema of an object."
         )
     if deeper_than(parameters, DEPTH_MAX):
-        raise invalid(name, param, f"it nests deeper than {DEPTH_MAX} levels. Flatten it.")
+        raise invalid(name, param, TOO_DEEP)
     size = len(json.dumps(parameters, default=str))
     if size > SCHEMA_CHARS_MAX:
         raise invalid(name, param, f"it has {size} characters; the limit is {SCHEMA_CHARS_MAX}. Shorten it.")
@@ -142,10 +145,10 @@ def _close(node: Json, closable: bool, shared: set[str]) -> Json:
             copy[key] = {name: _close(child, True, shared) for name, child in value.items()}
         elif key in {"$defs", "definitions"} and isinstance(value, Mapping):
             copy[key] = {name: _close(child, not shared, shared) for name, child in value.items()}
-        elif key in {"items", "additionalProperties"}:
+        elif key in {"items", "additionalItems", "additionalProperties"} and not isinstance(value, list):
             copy[key] = _close(value, True, shared)
-        elif key in {"anyOf", "oneOf", "allOf", "prefixItems"} and isinstance(value, list):
-            inner = key == "prefixItems" or (branches and key != "allOf")
+        elif key in {"anyOf", "oneOf", "allOf", "prefixItems", "items"} and isinstance(value, list):
+            inner = key in {"prefixItems", "items"} or (branches and key != "allOf")
             copy[key] = [_close(child, inner, shared) for child in value]
     for key, sign in (("maximum", 1), ("minimum", -1)):
         if isinstance(node.get(key), int) and sign * node[key] > EXACT_MAX:  # a 64-bit bound: no double holds it
@@ -231,7 +234,7 @@ def judge(text: str) -> Verdict:
     if (pointer := endless(json.loads(text))) is not None:
         return Verdict(f"it recurs for ever: no finite value meets {pointer}.")
     if _is_dead_end(lark_of(text)):
-        return Verdict("no JSON object meets it, or it is too large.")
+        return Verdict(DEAD_END)
     return Verdict(None, tuple(_reason(message) for message in messages))
 
 
@@ -267,8 +270,8 @@ class _Bytes:
 
 def _reason(message: str) -> str:
     """The engine's message in our words, without its position in the grammar and the quoted grammar lines."""
-    lines = [line.strip() for line in message.split("\n") if "|" not in line and line.strip(" ^")]
-    text = " ".join(lines).split("failed to compile JSON schema: ")[-1]
+    lines = [line.strip() for line in message.split("\n") if not _QUOTED.match(line) and line.strip(" ^")]
+    text = " ".join(lines).split("failed to compile JSON schema: ", 1)[-1]
     if keys := re.fullmatch(r"Unimplemented keys: \[(.*)\]", text):
         names = keys[1].replace('"', "'")
         return f"the {'keywords' if ',' in names else 'keyword'} {names} cannot be enforced"
@@ -278,6 +281,13 @@ def _reason(message: str) -> str:
         return "the keyword 'oneOf' cannot be enforced where its branches overlap"
     if pattern := re.fullmatch(r"regex parse error: (.*) error: (.*)", text, re.DOTALL):
         return f"the pattern {pattern[1]} is not supported: {pattern[2]}"
+    if empty := re.fullmatch(r"Unsatisfiable schema: Regex is empty: +\(SearchRegex /(.*)/\)", text, re.DOTALL):
+        return f"no text matches the pattern {empty[1]}"
+    if foreign := re.match(r"Resource '(?:json-schema:///)?(.*?)' is not present in a registry", text):
+        return f"nothing is known of '{foreign[1]}', which a $ref names, and nothing is fetched"
+    if around := re.fullmatch(r"lookarounds not supported yet; (\w+) in regex /(.*)/", text, re.DOTALL):
+        what = "word boundaries" if around[1].startswith("Word") else "anchors inside of it"
+        return f"the pattern {around[2]} is not supported: {what} cannot be enforced"
     return text
 
 

@@ -16,7 +16,8 @@ from ringleader.values import Json, Tool
 CALLS_MAX = 16  # in one answer: ends a model that would call for ever, and no known agent asks for more
 
 ACCEPTED = (
-    'Use "none", "auto", "required", {"type": "function", "function": {"name": "..."}} or '
+    'Use "none", "auto", "required" (or "any"), the name of a tool, {"type": "function", "function": {"name": "..."}}, '
+    '{"type": "custom", "custom": {"name": "..."}} or '
     '{"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [...]}}.'
 )
 

@@ -126,6 +126,18 @@ def test_content_is_null_only_beside_calls_and_calls_are_absent_where_there_are_
     assert ["tool_calls" in message for message in contents] == [False, True, False, False, True, True]
 
 
+@pytest.mark.parametrize("thought", [(), (ReasoningDelta("hm"),)])
+def test_content_is_null_where_a_call_was_wanted_and_cut_before_it_began(thought: tuple[Delta, ...]) -> None:
+    deltas = (*thought, Finished("length", USAGE))
+    envelope = replace(ENVELOPE, calls=CallForm(forced=True))
+    chunks = Chunks(envelope, include_usage=False)
+    streamed = accumulated([chunk for delta in deltas for chunk in chunks.of(0, delta)])
+    message = completion_of(deltas, envelope)["choices"][0]["message"]
+    assert message["content"] is None
+    assert streamed == message
+    assert completion_of(deltas)["choices"][0]["message"]["content"] == ""
+
+
 def test_ids_of_calls_are_unique_and_made_of_letters_and_digits() -> None:
     ids = [call["id"] for _ in range(50) for call in completion_of(CALLS)["choices"][0]["message"]["tool_calls"]]
     assert len(set(ids)) == 100

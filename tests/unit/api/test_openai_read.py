@@ -275,9 +275,10 @@ def test_logprobs_without_a_number_are_those_of_the_chosen_tokens() -> None:
     assert read_chat(body(logprobs=True, top_logprobs=3)).request.top_logprobs == 3
 
 
-def test_tools_arrive_with_identical_twins_merged_and_no_limit_on_their_number() -> None:
+def test_tools_arrive_with_identical_twins_and_no_limit_on_their_number() -> None:
     request = read_chat(body(tools=[WEATHER, NOW, WEATHER], tool_choice={"any": 1}, parallel_tool_calls=False)).request
-    assert request.tools == (Tool("get_weather", "", WEATHER["function"]["parameters"]), Tool("now"))
+    weather = Tool("get_weather", "", WEATHER["function"]["parameters"])
+    assert request.tools == (weather, Tool("now"), weather)
     assert request.tool_choice == {"any": 1}
     assert not request.parallel_tool_calls
     assert len(read_chat(body(tools=[function(name=f"f{i}") for i in range(400)])).request.tools) == 400

@@ -221,6 +221,22 @@ def test_random_answers_are_valid() -> None:
         jsonschema.validate(json.loads(text), schema)
 
 
+def test_a_pattern_that_no_text_can_begin_is_too_complex() -> None:
+    error = refusal(
+        {"type": "array", "items": {"pattern": "^((a{1000}){1000}){1000}$", "type": "string"}, "minItems": 1}
+    )
+    assert (error.code, error.param) == ("grammar_too_complex", "response_format.json_schema.schema")
+
+
+def test_older_spellings_are_read() -> None:
+    made = rule({"type": "array", "items": [{"type": "string", "minLength": 2.0}], "minItems": 1})
+    assert accepts(made, '["ab"]')
+    assert not accepts(made, '["a"]')
+    (warning,) = made.warnings
+    assert warning.startswith("response_format.json_schema.schema: an 'items' that is an array")
+    assert "'$schema' is 'foo'" in str(refusal({"$schema": "foo"}))
+
+
 def test_huge_and_deep_schemas_are_refused_at_once() -> None:
     deep: Json = {"type": "string"}
     for _ in range(2000):

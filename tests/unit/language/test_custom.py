@@ -105,6 +105,12 @@ def test_a_grammar_that_is_none_is_refused_by_its_place(syntax: str, definition:
     assert len(str(error)) < 500
 
 
+def test_an_expression_that_no_text_can_begin_is_too_complex() -> None:
+    error = refusal(regex("((a{1000}){1000}){1000}"))
+    assert (error.code, error.param) == ("grammar_too_complex", "tools[1].custom.format.grammar.definition")
+    assert "'((a{1000}){1000}){1000}' outgrows what can be enforced" in str(error)
+
+
 def test_ordinary_grammars_are_taken_and_hostile_ones_judged_at_once() -> None:
     begun = time.monotonic()
     for definition in (

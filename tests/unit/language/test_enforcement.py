@@ -84,6 +84,33 @@ def test_a_pattern_with_look_around_is_checked_and_what_stands_beside_it_is_enfo
         enforce(schema, strict=True, way_out=WAY_OUT)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"),
+    [
+        (r"^\bfoo\b", "foo bar", "foobar"),
+        (r"^(a|b)\Bx$", "ax", "a x"),
+        (r"(?=x)[[\b]|\bx", "x", "y"),
+    ],
+)
+def test_a_pattern_with_word_boundaries_is_checked_too(pattern: str, good: str, bad: str) -> None:
+    schema = {"type": "string", "pattern": pattern}
+    made = enforce(schema, strict=False, way_out=WAY_OUT)
+    assert made.left == (f"the pattern {pattern} cannot be enforced",)
+    assert violation(check(schema), json.dumps(good)) is None
+    assert "does not match" in (violation(check(schema), json.dumps(bad)) or "")
+    with pytest.raises(ValueError, match=r"is not supported.* Or do otherwise\.$"):
+        enforce(schema, strict=True, way_out=WAY_OUT)
+
+
+def test_a_broken_pattern_is_named_whole_whatever_stands_in_it() -> None:
+    with pytest.raises(ValueError, match=r"^the pattern \^\(a\|b\$ is not supported: unclosed group\. Correct"):
+        enforce({"pattern": "^(a|b$"}, strict=False, way_out=WAY_OUT)
+    with pytest.raises(
+        ValueError, match=r"the pattern \\b\(a\|b\) is not supported: word boundaries cannot be enforced"
+    ):
+        enforce({"pattern": r"\b(a|b)"}, strict=True, way_out=WAY_OUT)
+
+
 def test_a_pattern_with_look_around_that_takes_too_long_is_said_not_to_be_checked() -> None:
     begun = time.monotonic()
     slow = check({"type": "string", "pattern": r"^(?=a)(a|a?b?)*(a*)*(.?a)*\1$"})

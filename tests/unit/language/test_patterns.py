@@ -65,3 +65,32 @@ def test_white_space_is_ecmas_wherever_it_stands(pattern: str) -> None:
 def test_patterns_of_keys_are_ecmas_too() -> None:
     schema = {"type": "object", "patternProperties": {r"^\s$": {"type": "integer"}}, "additionalProperties": False}
     assert writable(schema, {"\ufeff": 1})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"),
+    [
+        (r"^\cA[\cj]$", ["\x01\n"], ["A", "cA"]),
+        (r"^[/?#[\]@]+$", ["/?#[]@"], ["a", "\\"]),
+        (r"^[[]$", ["["], ["]"]),
+        (r"^[\b]$", ["\b"], ["b", "\\"]),
+        (r"^[a&&b]$", ["a", "b", "&"], ["a&", ""]),
+        (r"^[+--]$", ["+", ",", "-"], ["."]),
+        (r"^[--/]$", ["-", ".", "/"], ["0", ","]),
+        (r"^[\w-.]$", ["a", "-", "."], ["/"]),
+        (r"^[^^]$", ["a"], ["^"]),
+        (r"^[[:a]$", ["[", ":", "a"], ["b"]),
+        (r"^[^]$", ["a", "\n"], ["", "ab"]),
+        (r"^(?:a[]|b)$", ["b"], ["a"]),
+        (r"^\0$", ["\0"], ["0"]),
+        (r"^{a}{2}$", ["{a}}"], ["{a}", "a"]),
+        (r"^\ud83d\uDE00[\u{1F600}]$", ["😀😀"], ["😀"]),
+        (r"^\[\\\{$", ["[\\{"], ["["]),
+    ],
+)
+def test_what_only_ecma_reads_so_is_spelled_as_the_engine_reads_it(
+    pattern: str, good: list[str], bad: list[str]
+) -> None:
+    schema = {"type": "string", "pattern": pattern}
+    assert [text for text in good if not writable(schema, text)] == []
+    assert [text for text in bad if writable(schema, text)] == []
