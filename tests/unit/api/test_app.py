@@ -229,13 +229,14 @@ async def test_a_call_that_turns_out_wrong_is_a_400_or_the_streams_last_event(le
     fault = BadRequest(f"The call of 'f' does not match {place}.", param=place, code="invalid_tool_call")
     steps: list[Step] = [CallStarted(0, "f"), ArgumentsDelta(0, "{}"), fault]
     asked = body(functions=[{"name": "f"}]) if legacy else body(tools=[{"type": "function", "function": {"name": "f"}}])
-    async with http(ScriptedNode(steps, warnings=("checked",))) as session:
+    async with http(ScriptedNode(steps, warnings=(f"{place} is checked",))) as session:
         async with session.post(CHAT, json=asked) as response:
             assert response.status == 400
             whole = await error_of(response)
-    async with http(ScriptedNode(steps, warnings=("checked",))) as session:
+    async with http(ScriptedNode(steps, warnings=(f"{place} is checked",))) as session:
         async with session.post(CHAT, json=asked | {"stream": True}) as response:
-            assert response.headers["Warning"] == '299 ringleader "checked"'
+            told = "functions[0].parameters" if legacy else place
+            assert response.headers["Warning"] == f'299 ringleader "{told} is checked"'
             last = (await response.text()).strip().split("\n\n")[-1]
     assert json.loads(last.removeprefix("data: "))["error"] == whole
     said = "functions[0].parameters" if legacy else place
