@@ -14,7 +14,7 @@ from ringleader.language.dialects.dialect import CallRule
 from ringleader.language.enforcement import Check, Enforced, enforce
 from ringleader.language.keywords import TUPLES, has_tuples, normalised
 from ringleader.language.outgrowth import CODE, Outgrown, Probe, has_patterns, unbearable
-from ringleader.language.schema import closed, invalid
+from ringleader.language.schema import DEAD_END, closed, invalid
 from ringleader.language.tool_choice import ToolChoice
 from ringleader.values import Json, Tool
 
@@ -76,7 +76,8 @@ def _enforced(tool: Tool, param: str) -> tuple[Mapping[str, Json], Enforced]:
         schema = normalised(schema)
         return schema, enforce(closed(schema), strict=tool.strict is True, way_out=WAY_OUT)
     except ValueError as reason:
-        _refuse_outgrown(tool, param, unbearable(schema, translated=_is_translated(tool)))
+        if str(reason).startswith(DEAD_END):
+            _refuse_outgrown(tool, param, unbearable(schema, translated=_is_translated(tool)))
         raise invalid(tool.name, param, str(reason)) from None
 
 

@@ -14,7 +14,7 @@ from ringleader.language.enforcement import Check, enforce
 from ringleader.language.keywords import TUPLES, has_tuples, normalised
 from ringleader.language.outgrowth import CODE, Outgrown, Probe, has_patterns, unbearable
 from ringleader.language.recursion import deeper_than
-from ringleader.language.schema import DEPTH_MAX, SCHEMA_CHARS_MAX, TOO_DEEP, closed_value, grammar_text
+from ringleader.language.schema import DEAD_END, DEPTH_MAX, SCHEMA_CHARS_MAX, TOO_DEEP, closed_value, grammar_text
 from ringleader.values import ContentFormat, Json
 
 PARAM = "response_format"
@@ -54,7 +54,7 @@ def content_rule(wanted: ContentFormat | None) -> ContentRule | None:
         assert isinstance(closed, dict)
         enforced = enforce(closed, strict=wanted.strict is not False, way_out=WAY_OUT)
     except ValueError as reason:
-        if (found := unbearable(schema)) is not None:
+        if str(reason).startswith(DEAD_END) and (found := unbearable(schema)) is not None:
             raise _outgrown(found) from None
         raise _invalid(wanted.name, str(reason)) from None
     warnings = (f"{SCHEMA_PARAM}: {TUPLES}",) if has_tuples(schema) else ()
