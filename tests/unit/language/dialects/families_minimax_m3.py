@@ -31,7 +31,7 @@ def _tags(value: object) -> str:
     return value if isinstance(value, str) else written(value)
 
 
-CLOSING = tuple(f"{NAMESPACE}</{tag}>" for tag in ("item", "title", "text", "tags"))
+CLOSING = tuple(f"{NAMESPACE}</{tag}>" for tag in ("item", "title", "text", "tags", "input"))
 ENDINGS = ("</mm:think>", *CLOSING, f"\n{NAMESPACE}</tool_call>")
 
 FAMILIES = [
