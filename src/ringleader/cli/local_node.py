@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ringleader.errors import NodeUnreachable
 
-READY_DEADLINE_S = 30.0
+READY_DEADLINE_S = 90.0  # a busy machine reads the libraries for the first time
 STOP_DEADLINE_S = 10.0
 
 
