@@ -14,19 +14,13 @@ def test_names_of_letters_digits_dots_and_dashes_are_taken(name: str) -> None:
     assert NodeOptions(name).name == name
 
 
-@pytest.mark.parametrize("peer", ["127.0.0.1:1", "mac-studio.local:52416", "[fe80::1]:52416"])
-def test_peers_are_written_host_and_port(peer: str) -> None:
-    assert NodeOptions("a", peer=peer).peer == peer
-
-
 @pytest.mark.parametrize(
     ("options", "param"),
     [
         *(({"name": name}, "name") for name in ("", "-a", "a b", "a/b", "x" * 64, "ü", "a\n")),
-        *(
-            ({"peer": peer}, "peer")
-            for peer in ("", "host", "host:", ":52416", "fe80::1", "a b:1", "host:x", "host:1\n")
-        ),
+        ({"insecure": True, "host": "192.168.1.4"}, "insecure"),
+        ({"insecure": True, "join": "rl1-x"}, "join"),
+        ({"idle_unload_s": -1.0}, "idle_unload"),
         ({"context": 15}, "context"),
         ({"api_host": "0.0.0.0"}, "api_key"),
         ({"api_host": "192.168.1.4", "api_key": ""}, "api_key"),

@@ -20,8 +20,8 @@ from ringleader.node.answer import Opened
 from ringleader.node.reading import SoFar
 from ringleader.values import Answer, ChatRequest, Delta, ModelId, NodeId
 
-# Losses in a row without a word of the answer between. A ring that is lost for the third time is perhaps lost by this very
-# request; a master that cannot be reached says nothing of it, and another is elected within seconds.
+# Losses in a row without a word of the answer between. A ring that is lost for the third time is perhaps lost by this
+# very request; a master that cannot be reached says nothing of it, and another is elected within seconds.
 LOSSES_MAX = 8
 RING_LOST_COUNTS = 3
 PAUSE_FIRST_S = 0.2  # then twice as long each time: a ring that was linked anew serves after about a second

@@ -76,6 +76,8 @@ async def run_node(options: NodeOptions, on_ready: Callable[[Listening], None]) 
     Raises NodeUnreachable when an address or the state directory is taken, NotTrusted when an invitation is not
     good, and what is wrong with a model given at the start.
     """
+    for peer in options.peers:  # what is wrong with one is said before anything is begun
+        normalise(peer, CONTROL_PORT)
     store = Store(options.home / "models" if options.home else None)
     async with AsyncExitStack() as stack:
         who = await identify(options, stack)

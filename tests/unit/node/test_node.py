@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from ringleader.config import NodeOptions
-from ringleader.errors import NodeUnreachable
+from ringleader.errors import BadRequest, NodeUnreachable
 from ringleader.net.door import door_addresses
 from ringleader.node.node import Listening, run_node
 from ringleader.trust.invitations import invite
@@ -178,3 +178,12 @@ async def test_a_node_whose_api_port_is_taken_says_so_and_leaves_nothing_behind(
         with pytest.raises(NodeUnreachable, match="--api-port"):
             await run_node(options, lambda listening: None)
     assert (await nodes.start("b")).listening.node, "and others start"
+
+
+@pytest.mark.parametrize("peer", ["", ":52416", "a b:1", "host:x"])
+async def test_a_peer_that_is_no_address_is_refused_before_anything_is_begun(tmp_path: Path, peer: str) -> None:
+    options = NodeOptions("a", insecure=True, peers=(peer,), state=tmp_path / "state", home=tmp_path)
+    with pytest.raises(BadRequest) as caught:
+        await run_node(options, lambda listening: None)
+    assert caught.value.param == "peer"
+    assert not (tmp_path / "state").exists()
