@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import grpc
 import grpc.aio
@@ -25,10 +25,6 @@ COUNT_AFTER_S = 2 * HANDSHAKE_DEADLINE_S  # by then a connection has made a call
 CONNECTIONS_REMEMBERED = 1024
 HANDSHAKES_COUNTED = 10_000
 
-if TYPE_CHECKING:
-    Interceptor = grpc.aio.ServerInterceptor[Any, Any]
-else:
-    Interceptor = grpc.aio.ServerInterceptor  # which is not generic where it runs
 Context = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # a text: at run time it is no generic class
 
@@ -39,7 +35,7 @@ def caller(context: Context, cluster: str) -> NodeId | None:
     return node_of([name.decode("ascii", errors="replace") for name in names], cluster)
 
 
-class Guard(Interceptor):
+class Guard(grpc.aio.ServerInterceptor):
     """An interceptor for one server. Streams end, too, when their caller is revoked while they last."""
 
     def __init__(self, credentials: Credentials, refusals: Refusals | None = None) -> None:
@@ -52,9 +48,9 @@ class Guard(Interceptor):
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         details: grpc.HandlerCallDetails,
-    ) -> Handler:
+    ) -> Handler | None:
         handler = await continuation(details)
         if handler is None:  # no such method; gRPC answers that
             return handler
