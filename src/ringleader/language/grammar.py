@@ -13,7 +13,7 @@ from llguidance import LLMatcher
 
 from ringleader.errors import BadRequest
 from ringleader.language.call_rules import callables
-from ringleader.language.content import PARAM, ContentRule, patterned_content
+from ringleader.language.content import ContentRule, patterned_content
 from ringleader.language.dialects.dialect import CallRule, Dialect, Opens, Reasoning, Shape, Thinking, raw_rule
 from ringleader.language.dialects.lexemes import ANYTHING, containing, literal, until
 from ringleader.language.enforcement import Check
@@ -67,7 +67,8 @@ def build(
     called = callables(tools, choice, probe)
     rules, raw = called.rules, called.raw
     shape = Shape(None if content is None else content.schema, tuple(tool.name for tool in raw))
-    lark = _own_answer(dialect, rules, shape, choice, reasoning) or _answer(dialect, rules, shape, choice, reasoning)
+    own = dialect.answer(rules, shape, choice, reasoning)
+    lark = _answer(dialect, rules, shape, choice, reasoning) if own is None else own
     text = _text(lark, raw)
     matcher = LLMatcher(tokenizer.grammar_view, text, log_level=0)
     matcher.compute_bitmask()
@@ -95,20 +96,6 @@ def _text(lark: str, raw: Sequence[Tool]) -> str:
 
 
 # ---------------------------------------------------------------- the answer around them
-
-
-def _own_answer(
-    dialect: Dialect, rules: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning
-) -> str | None:
-    own = dialect.answer(rules, choice, reasoning)
-    if own is None or shape == Shape():
-        return own
-    shaped = dialect.shaped_answer(rules, shape, choice, reasoning)
-    if shaped is None:
-        what = "A response_format" if shape.content is not None else f"The lark grammar of '{shape.raw[0]}'"
-        message = f"{what} is not served for models that speak '{dialect.name}'. Use another model."
-        raise BadRequest(message, param="tools" if shape.content is None else PARAM, code="unsupported_value")
-    return shaped
 
 
 def _answer(dialect: Dialect, rules: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning) -> str:

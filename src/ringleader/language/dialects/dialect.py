@@ -218,14 +218,8 @@ class Dialect(ABC):
     def reader(self, schemas: Mapping[str, Json]) -> BlockReader:
         """A fresh reader of one block. `schemas` are the tools' parameters by name, for forms without types."""
 
-    def answer(self, calls: Sequence[CallRule], choice: ToolChoice, reasoning: Reasoning) -> str | None:
+    def answer(self, calls: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning) -> str | None:
         """The whole answer's lark grammar, for families that the general one (`language.grammar`) does not fit."""
-        return None
-
-    def shaped_answer(
-        self, calls: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning
-    ) -> str | None:
-        """As `answer`, which such a family has too, for an answer with a shape. None: it cannot have one."""
         return None
 
     def frames(self, schemas: Mapping[str, Json]) -> Frames | None:

@@ -40,12 +40,7 @@ class FunctionaryV32(Dialect):
 
     form: MarkedForm
 
-    def answer(self, calls: Sequence[CallRule], choice: ToolChoice, reasoning: Reasoning) -> str | None:
-        return self.shaped_answer(calls, Shape(), choice, reasoning)
-
-    def shaped_answer(
-        self, calls: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning
-    ) -> str | None:
+    def answer(self, calls: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning) -> str | None:
         said = f"{json.dumps(ALL)} content"
         lines = self._calls(calls, shape.raw, max(1, choice.least), choice.most)
         if choice.mode == "required":

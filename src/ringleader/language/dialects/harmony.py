@@ -49,12 +49,7 @@ class Harmony(Dialect):
     call: Marker
     call_ends: bool
 
-    def answer(self, calls: Sequence[CallRule], choice: ToolChoice, reasoning: Reasoning) -> str | None:
-        return self.shaped_answer(calls, Shape(), choice, reasoning)
-
-    def shaped_answer(
-        self, calls: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning
-    ) -> str | None:
+    def answer(self, calls: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning) -> str | None:
         channel, message = self.channel.lark, self.message.lark
         parts, last = {
             "required": ("analysis", "calls"),

@@ -48,12 +48,7 @@ class KimiK3(Dialect):
     sep: Marker
     form: TypedForm
 
-    def answer(self, calls: Sequence[CallRule], choice: ToolChoice, reasoning: Reasoning) -> str | None:
-        return self.shaped_answer(calls, Shape(), choice, reasoning)
-
-    def shaped_answer(
-        self, calls: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning
-    ) -> str | None:
+    def answer(self, calls: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning) -> str | None:
         silent = f"{self._opened('response')} {self._closed('response')}"
         said = f"{self._opened('response')} content {self._closed('response')}"
         ways = {

@@ -46,12 +46,7 @@ class Muse(Dialect):
     block: Marker
     form: TypedForm
 
-    def answer(self, calls: Sequence[CallRule], choice: ToolChoice, reasoning: Reasoning) -> str | None:
-        return self.shaped_answer(calls, Shape(), choice, reasoning)
-
-    def shaped_answer(
-        self, calls: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning
-    ) -> str | None:
+    def answer(self, calls: Sequence[CallRule], shape: Shape, choice: ToolChoice, reasoning: Reasoning) -> str | None:
         message = self.message.lark
         words = "analysis" if shape.content is not None or choice.mode == "required" else "(analysis | words)"
         last = {"required": "calls", "auto": "(calls | final)", "none": "final"}[choice.mode]
