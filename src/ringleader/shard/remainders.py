@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ringleader.shard.regexes import Automaton, Chars, automaton, both, of_length
+from ringleader.shard.terminators import grammar_parts
 
 FORMS_MAX = 64  # kinds of strings in one grammar; agents' largest tool sets have some ten
 REMAINDERS_MAX = 512  # of one form
@@ -73,13 +74,10 @@ def forms(grammar: str) -> tuple[Form, ...]:
 
 
 def _larks(grammar: str) -> list[str]:
-    try:
-        parsed = json.loads(grammar)
-    except ValueError:
-        return [grammar]
-    grammars = parsed.get("grammars", []) if isinstance(parsed, dict) else []
-    schemas = [f"%json {json.dumps(each['json_schema'])}" for each in grammars if "json_schema" in each]
-    return [str(each["lark_grammar"]) for each in grammars if "lark_grammar" in each] + schemas
+    """The lark texts of `grammar`; a JSON schema that stands for itself is written as lark has it."""
+    parts = grammar_parts(grammar)
+    schemas = [f"%json {json.dumps(each['json_schema'])}" for each in parts if "json_schema" in each]
+    return [str(each["lark_grammar"]) for each in parts if "lark_grammar" in each] + schemas
 
 
 def _parted(lark: str) -> tuple[str, list[Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 TERMINATORS_MAX = 32  # in one grammar; families have one to four, each parameter repeats the same ones
 LENGTH_MAX = 64  # characters; longer literals are whole pieces of calls, not ends of strings
@@ -20,8 +21,8 @@ def terminators(grammar: str) -> tuple[str, ...]:
     """Texts that may end a raw string of `grammar` (lark, or llguidance's JSON around it), the likeliest first."""
     found: dict[str, None] = {}
     quoted: dict[str, None] = {}
-    for lark in _larks(grammar):
-        for piece in _PIECES.findall(lark):
+    for part in grammar_parts(grammar):
+        for piece in _PIECES.findall(str(part.get("lark_grammar", ""))):
             if piece.startswith("/"):
                 found[_literal_end(piece[1:-1])] = None
             elif "</" in piece or "|>" in piece:
@@ -30,13 +31,14 @@ def terminators(grammar: str) -> tuple[str, ...]:
     return tuple(useful[:TERMINATORS_MAX])
 
 
-def _larks(grammar: str) -> list[str]:
+def grammar_parts(grammar: str) -> list[dict[str, Any]]:
+    """What is handed to the engine, as its list of grammars: lark alone is a list of one."""
     try:
         parsed = json.loads(grammar)
     except ValueError:
-        return [grammar]
-    grammars = parsed.get("grammars", []) if isinstance(parsed, dict) else []
-    return [str(each["lark_grammar"]) for each in grammars if isinstance(each, dict) and "lark_grammar" in each]
+        return [{"lark_grammar": grammar}]
+    parts = parsed.get("grammars", []) if isinstance(parsed, dict) else []
+    return [each for each in parts if isinstance(each, dict)]
 
 
 def _unquoted(piece: str) -> str:
