@@ -184,7 +184,7 @@ class ShardService(rpc.RingServicer):
             epoch, error = 0, str(refusal)
         except grpc.aio.AioRpcError as ended:
             error = f"the stream ended: {ended.details()}"
-        except Exception as fault:
+        except Exception as fault:  # the stream's root: the ring must hear of a frame that cannot be computed
             log.error("a frame could not be computed", exc_info=fault)
             error = f"it could not be computed: {fault!r}"
         _offer(reports, pb.PassReport(step=self._step, error=error))
