@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from ringleader.api.app import ApiServer, check_exposure, make_app, serve
 from ringleader.cluster import messages as m
 from ringleader.cluster.member import Member
+from ringleader.cluster.snapshot import ClusterSnapshot
 from ringleader.config import CONTROL_PORT, STREAMS_PLANNED, NodeOptions
 from ringleader.errors import NodeUnreachable, RingleaderError
 from ringleader.models.store import Store
@@ -103,7 +104,8 @@ class Node:
         self._shelf = Shelf(store, options.models, options.context)
         self._inventory = Inventory(self._shelf.directories)
         self._holds: tuple[str, ...] | None = None
-        self._profile = self._describe(options.control_port)
+        self._chip = telemetry.chip()  # on macOS it takes a process to tell
+        self._profile: m.NodeProfile
         ears = Ears(
             self._hear, lambda node: self.tell(m.PeerUp(node)), lambda node, why: self.tell(m.PeerDown(node, why))
         )
@@ -154,7 +156,7 @@ class Node:
             node=self._who.node,
             name=self._options.name,
             host=hosts[0],
-            chip=telemetry.chip(),
+            chip=self._chip,
             memory_total_bytes=telemetry.memory_total_bytes(),
             memory_free_bytes=telemetry.memory_free_bytes(),
             control=tuple(join(host, control_port) for host in hosts),
@@ -180,8 +182,8 @@ class Node:
         """Serve until cancelled."""
         await asyncio.gather(*(asyncio.to_thread(self._shelf.store.model_id, each) for each in self._options.models))
         async with AsyncExitStack() as stack:
-            control_port = await self._listen(stack)
             self._holds = await asyncio.to_thread(self._inventory.digests)
+            control_port = await self._listen(stack)  # nobody is answered before what is built right after it
             self._profile = replace(self._describe(control_port), holds=self._holds)
             self._build()
             join_port = await self._open_door(stack)
@@ -280,15 +282,14 @@ class Node:
     def _notice(self) -> None:
         snapshot = self._member.snapshot()
         self._shelf.loaded = {ring.model for ring in snapshot.rings if ring.state == "serving"}
-        if sum(node.state != "lost" for node in snapshot.nodes) >= self._options.wait_for:
+        if _present(snapshot) >= self._options.wait_for:
             self._nodes_here.set()
 
     def _nodes_missing(self) -> int:
         """How many nodes the operator wants to see before the first model is placed."""
         if self._nodes_here.is_set():
             return 0
-        present = sum(node.state != "lost" for node in self._member.snapshot().nodes)
-        return max(0, self._options.wait_for - present)
+        return max(0, self._options.wait_for - _present(self._member.snapshot()))
 
     async def _tick(self, control_port: int) -> None:
         for peer in self._options.peers:
@@ -358,6 +359,11 @@ class Node:
                 log.error("%s cannot be served: %s", reference, error)
             else:
                 self.tell(m.RingWanted(entry.costs, self._wish, entry.reference))
+
+
+def _present(snapshot: ClusterSnapshot) -> int:
+    """How many nodes are here."""
+    return sum(node.state != "lost" for node in snapshot.nodes)
 
 
 def _for_others(hosts: tuple[str, ...]) -> tuple[str, ...]:
