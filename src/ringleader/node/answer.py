@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 from ringleader.cluster.messages import Event, PlanWish, RequestArrived, RequestCancelled, RequestEnded
 from ringleader.errors import BadRequest, NodeUnreachable, OurFault, RingleaderError, RingLost
@@ -23,6 +24,8 @@ from ringleader.node.reading import Part, Reading, SoFar
 from ringleader.node.shelf import Entry, Shelf
 from ringleader.node.telemetry import RingMeter
 from ringleader.values import ChatRequest, ModelId, RequestId, SlotSpec
+
+T = TypeVar("T")
 
 THINK_RESERVE_MAX = 256  # tokens kept for what is demanded after reasoning: a call with some text in it
 PLACES_MAX = 4  # in a message
@@ -56,7 +59,7 @@ class Opened:
     """An accepted request: its answer's parts, which must be closed. `warnings` are known before the first part."""
 
     model: ModelId
-    parts: Parts
+    parts: Closable[Part]
     warnings: tuple[str, ...]
 
 
@@ -94,7 +97,7 @@ class Desk:
         reading = Reading(entry.voice, prompt, request, so_far)
         first = await reading.open()
         if reading.over is not None:  # all was said, but not all was heard
-            return Opened(request.model, Parts(self._parts(first, reading, None), lambda: None), prompt.warnings)
+            return Opened(request.model, Closable(self._parts(first, reading, None), lambda: None), prompt.warnings)
         job = self._job(request, entry, prompt, so_far.ids())
         self._jobs[job.request] = job
         deadline = time.monotonic() + REQUEST_DEADLINE_S
@@ -104,7 +107,9 @@ class Desk:
         except BaseException:  # the client may leave while the ring still loads
             self._drop(job)
             raise
-        return Opened(request.model, Parts(self._parts(first, reading, job), lambda: self._drop(job)), prompt.warnings)
+        return Opened(
+            request.model, Closable(self._parts(first, reading, job), lambda: self._drop(job)), prompt.warnings
+        )
 
     def _job(self, request: ChatRequest, entry: Entry, prompt: Prompt, came: tuple[int, ...]) -> Job:
         spec = specified(entry.voice, request, prompt, followers=self.followers, resumed=len(came))
@@ -211,22 +216,26 @@ def specified(
     )
 
 
-class Parts:
-    """The parts with a close that works even when nobody ever asked for the first one."""
+class Closable(Generic[T]):
+    """A stream with a close that works even when nobody ever asked for its first item."""
 
-    def __init__(self, inner: AsyncIterator[Part], on_close: Callable[[], None]) -> None:
+    def __init__(self, inner: AsyncIterator[T], on_close: Callable[[], None]) -> None:
         self._inner = inner
         self._on_close = on_close
 
-    def __aiter__(self) -> AsyncIterator[Part]:
+    def __aiter__(self) -> AsyncIterator[T]:
         return self
 
-    async def __anext__(self) -> Part:
+    async def __anext__(self) -> T:
         return await anext(self._inner)
+
+    def cancel(self) -> None:
+        """End what the stream is read from, unless it has ended."""
+        self._on_close()
 
     async def aclose(self) -> None:
         """Stop reading; cancels the request unless it has ended."""
-        self._on_close()
+        self.cancel()
         close = getattr(self._inner, "aclose", None)
         if close is not None:
             with contextlib.suppress(RuntimeError):  # it is being iterated by a task that is being cancelled

@@ -9,14 +9,13 @@ What the client has is kept here and nowhere else, so nothing is told it twice a
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from ringleader.errors import RingleaderError, RingLost
-from ringleader.node.answer import Opened
+from ringleader.node.answer import Closable, Opened
 from ringleader.node.reading import SoFar
 from ringleader.values import Answer, ChatRequest, Delta, ModelId, NodeId
 
@@ -62,7 +61,8 @@ class Ingress:
         """Accept `request`, here or on the master. Raises as `Desk.open` does."""
         so_far = SoFar(datetime.date.today())
         opened = await _Losses().until_opened(self, request, so_far)
-        return Answer(request.model, ClosableDeltas(self._deltas(request, so_far, opened), opened), opened.warnings)
+        deltas = Closable(self._deltas(request, so_far, opened), opened.parts.cancel)
+        return Answer(request.model, deltas, opened.warnings)
 
     async def open(self, request: ChatRequest, so_far: SoFar) -> Opened:
         """One try."""
@@ -120,23 +120,3 @@ class _Losses:
         pause_s = min(PAUSE_FIRST_S * 2 ** (self._pauses - 1), PAUSE_MAX_S)
         log.info("an answer of %s is lost (%s): goes on in %.1f s", request.model, error, pause_s)
         await asyncio.sleep(pause_s)
-
-
-class ClosableDeltas:
-    """The deltas with a close that reaches the request, wherever it is, even when no delta was ever asked for."""
-
-    def __init__(self, inner: AsyncGenerator[Delta, None], first: Opened) -> None:
-        self._inner = inner
-        self._first = first
-
-    def __aiter__(self) -> AsyncIterator[Delta]:
-        return self
-
-    async def __anext__(self) -> Delta:
-        return await anext(self._inner)
-
-    async def aclose(self) -> None:
-        """Stop reading; cancels the request unless it has ended."""
-        with contextlib.suppress(RuntimeError):  # it is being iterated by a task that is being cancelled
-            await self._inner.aclose()
-        await self._first.parts.aclose()  # which the generator did not do if it never began

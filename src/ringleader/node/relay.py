@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from ringleader import errors
 from ringleader.errors import CallerFault, MasterMoved, OurFault, RingleaderError, RingLost
 from ringleader.net.ring import Tokens
-from ringleader.node.answer import Opened, Parts
+from ringleader.node.answer import Closable, Opened
 from ringleader.node.reading import Part, SoFar
 from ringleader.values import (
     ArgumentsDelta,
@@ -144,7 +144,7 @@ class RelaySource:
         except BaseException:  # the client may leave while the ring still loads
             answers.cancel()
             raise
-        return Opened(request.model, Parts(self._parts(request, answers), answers.cancel), tuple(said["opened"]))
+        return Opened(request.model, Closable(self._parts(request, answers), answers.cancel), tuple(said["opened"]))
 
     async def _parts(self, request: ChatRequest, answers: Answers) -> AsyncGenerator[Part, None]:
         async for message in answers:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-from ringleader.node.answer import Desk, Opened
-from ringleader.node.ingress import ClosableDeltas, Ingress, Source
+from ringleader.node.answer import Closable, Desk, Opened
+from ringleader.node.ingress import Ingress, Source
 from ringleader.values import Answer, ChatRequest, Delta, NodeId
 
 
@@ -28,7 +28,7 @@ def ingress(desk: Source) -> Ingress:
 async def answer_once(desk: Desk, request: ChatRequest) -> Answer:
     """The desk's answer, which ends where its ring is lost."""
     opened = await desk.open(request)
-    return Answer(opened.model, ClosableDeltas(_deltas(opened), opened), opened.warnings)
+    return Answer(opened.model, Closable(_deltas(opened), opened.parts.cancel), opened.warnings)
 
 
 async def _deltas(opened: Opened) -> AsyncGenerator[Delta, None]:

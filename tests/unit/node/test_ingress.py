@@ -10,7 +10,7 @@ import pytest
 
 from ringleader.errors import BadRequest, MasterMoved, RingleaderError, RingLost
 from ringleader.net.ring import Tokens
-from ringleader.node.answer import Opened, Parts
+from ringleader.node.answer import Closable, Opened
 from ringleader.node.ingress import LOSSES_MAX, RING_LOST_COUNTS, Ingress, Source
 from ringleader.node.reading import Part, SoFar
 from ringleader.node.relay import RelayDesk, RelaySource
@@ -37,7 +37,7 @@ class CutDesk:
 
     async def open(self, request: ChatRequest, so_far: SoFar) -> Opened:
         self.asked.append(so_far.ids())
-        return Opened(request.model, Parts(self._parts(so_far, len(so_far.words)), self._close), ("a warning",))
+        return Opened(request.model, Closable(self._parts(so_far, len(so_far.words)), self._close), ("a warning",))
 
     def _close(self) -> None:
         self.closed += 1
