@@ -154,8 +154,12 @@ def tiny_wheel(folder: Path, *, name: str = "tiny", gguf: bytes | None = None) -
     info = f"{name}_package-1.0.dist-info"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr(zipfile.ZipInfo(f"{name}_package/model.gguf"), gguf)
-        archive.writestr(zipfile.ZipInfo(f"{info}/METADATA"), f"Metadata-Version: 2.1\nName: {name}-package\nVersion: 1.0\n")
-        archive.writestr(zipfile.ZipInfo(f"{info}/WHEEL"), "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(
+            zipfile.ZipInfo(f"{info}/METADATA"), f"Metadata-Version: 2.1\nName: {name}-package\nVersion: 1.0\n"
+        )
+        archive.writestr(
+            zipfile.ZipInfo(f"{info}/WHEEL"), "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         archive.writestr(zipfile.ZipInfo(f"{info}/RECORD"), "")
     return CatalogueEntry(
         name=name,
