@@ -3,6 +3,8 @@
 RingleaderError
 ├── CallerFault              the request is wrong; nothing was scheduled       HTTP 4xx
 │   ├── BadRequest           a field is wrong: names it and says what to do    400
+│   │   └── ContractFault    an agent's tools, or its choice of them, are wrong
+│   ├── ExtraMissing         a package of an optional extra is not installed
 │   ├── UnknownModel         no such model here                                404
 │   └── ContextTooLong       prompt and answer do not fit the model            400
 ├── PeerFault                something that we depend on failed                5xx
@@ -47,6 +49,18 @@ class BadRequest(CallerFault):
     """One field is wrong, or two contradict each other."""
 
     code = "invalid_value"
+
+
+class ContractFault(BadRequest, ValueError):
+    """A tool is declared wrongly, requested by a name that nobody has, or forced and not in the step's set."""
+
+    code = "bad_contract"
+
+
+class ExtraMissing(CallerFault, ImportError):
+    """A package of an optional extra is not installed. The message holds the command that installs it."""
+
+    code = "extra_missing"
 
 
 class UnknownModel(CallerFault):
