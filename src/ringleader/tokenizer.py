@@ -57,6 +57,10 @@ class Tokenizer:
         """Ids of `text` with nothing added; the text of a special token becomes that token."""
         return list(self._rust.encode(text, add_special_tokens=False).ids)
 
+    def encode_framed(self, text: str) -> list[int]:
+        """Ids of `text` as of a document of its own: with what the tokenizer adds around one, often a BOS token."""
+        return list(self._rust.encode(text, add_special_tokens=True).ids)
+
     def decode(self, ids: list[int] | tuple[int, ...]) -> str:
         """Text of `ids`, special tokens included as their text; broken UTF-8 as U+FFFD."""
         return str(self._rust.decode(list(ids), skip_special_tokens=False))

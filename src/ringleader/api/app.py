@@ -13,12 +13,14 @@ from ringleader.api import malformed
 from ringleader.api.auth import is_loopback, make_auth
 from ringleader.api.body import BODY_BYTES_MAX
 from ringleader.api.cluster import Cluster
-from ringleader.api.contracts import Answerer, ClusterView, ModelShelf
+from ringleader.api.contracts import Answerer, ClusterView, ModelShelf, Tokenizing
 from ringleader.api.events import Events
 from ringleader.api.faults import faults_middleware
 from ringleader.api.feed import Closers
 from ringleader.api.models import Models
 from ringleader.api.openai_chat import ChatCompletions, NamedFinish
+from ringleader.api.routes import add_routes
+from ringleader.api.serving import Serving
 from ringleader.errors import BadRequest
 
 DEFAULT_HOST = "127.0.0.1"
@@ -32,6 +34,7 @@ def make_app(
     shelf: ModelShelf,
     view: ClusterView,
     *,
+    tokenizing: Tokenizing | None = None,
     api_key: str | None = None,
     loopback_only: bool = True,
     keep_alive_s: float = KEEP_ALIVE_S,
@@ -50,17 +53,12 @@ def make_app(
         await closers.wait()
 
     app.on_cleanup.append(wait_for_closers)
-    chat = ChatCompletions(answerer, closers, keep_alive_s=keep_alive_s, named_finish=named_finish_reason)
-    models, cluster = Models(shelf), Cluster(view)
-    app.router.add_post("/v1/chat/completions", chat.handle)
-    app.router.add_get("/v1/models", models.list)
-    app.router.add_get("/v1/models/{id:.+}", models.one)
+    serving = Serving(answerer, closers, keep_alive_s=keep_alive_s)
+    chat = ChatCompletions(serving, named_finish=named_finish_reason)
     events = Events(view, keep_alive_s=keep_alive_s)
     app.on_shutdown.append(events.close)
-    app.router.add_get("/v1/cluster", cluster.cluster)
-    app.router.add_get("/v1/cluster/events", events.handle)
-    app.router.add_get("/health", cluster.health)
-    app.router.add_get("/", cluster.welcome)
+    routes = [*chat.routes(), *Models(shelf).routes(), *Cluster(view).routes(), *events.routes()]
+    add_routes(app, routes)
     return app
 
 

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from ringleader.api.faults import error_body
+from ringleader.api.fault_table import Fault
+from ringleader.api.faults import fault_response
 
 OPEN_PATHS = {"/", "/health"}
 # Names that no public DNS answers for, so no stranger can point them here. Containers reach the host by `.internal`.
@@ -26,7 +27,7 @@ def make_auth(*, api_key: str | None, loopback_only: bool) -> Middleware:
     @web.middleware
     async def auth(request: web.Request, handler: Handler) -> web.StreamResponse:
         if loopback_only and (why := foreign_page(request.headers.get("Origin"), request.host)):
-            return web.json_response(error_body(why, "invalid_request_error", code="forbidden_origin"), status=403)
+            return fault_response(request, Fault("forbidden", 403, why, code="forbidden_origin"))
         if api_key is not None and request.path not in OPEN_PATHS and not _has_key(request, api_key):
             return _unauthorized(request)
         return await handler(request)
@@ -80,8 +81,5 @@ def _has_key(request: web.Request, api_key: str) -> bool:
 def _unauthorized(request: web.Request) -> web.Response:
     given = "Authorization" in request.headers
     message = "Incorrect API key provided." if given else "No API key provided: send 'Authorization: Bearer KEY'."
-    return web.json_response(
-        error_body(message, "invalid_request_error", code="invalid_api_key"),
-        status=401,
-        headers={"WWW-Authenticate": "Bearer"},
-    )
+    headers = {"WWW-Authenticate": "Bearer"}
+    return fault_response(request, Fault("unauthorized", 401, message, code="invalid_api_key", headers=headers))

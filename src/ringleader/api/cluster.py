@@ -6,6 +6,7 @@ from aiohttp import web
 
 import ringleader
 from ringleader.api.contracts import ClusterView
+from ringleader.api.routes import Route
 
 WELCOME = "Ringleader {version}. Point an OpenAI client at {origin}/v1 (any key will do, unless one was set).\n"
 
@@ -15,6 +16,14 @@ class Cluster:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
+
+    def routes(self) -> list[Route]:
+        """Where they are served."""
+        return [
+            Route("GET", "/v1/cluster", self.cluster, "cluster", "What this node believes of the cluster."),
+            Route("GET", "/health", self.health, "cluster", "Whether this node can serve.", fails=(503,)),
+            Route("GET", "/", self.welcome, "cluster", "One line for people."),
+        ]
 
     async def cluster(self, request: web.Request) -> web.Response:
         """The whole picture; its shape is drawn at `ClusterView.cluster`."""

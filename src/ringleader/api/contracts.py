@@ -50,6 +50,33 @@ class ModelShelf(Protocol):
         ...
 
 
+class Tokenizing(Protocol):
+    """How models read text. Any node can answer, for any model that a request may name; each may take a second.
+
+    All raise as `Answerer.answer` does for a model that is not known or cannot be read.
+    """
+
+    async def prompt_ids(self, request: ChatRequest) -> tuple[int, ...]:
+        """The ids of the whole prompt that `request` becomes. Raises what is wrong with the request, too."""
+        ...
+
+    async def encode(self, model: ModelId, text: str, *, framed: bool) -> tuple[int, ...]:
+        """The ids of `text`; `framed` adds what the model wants before and after a text (often a BOS token)."""
+        ...
+
+    async def decode(self, model: ModelId, tokens: tuple[int, ...]) -> tuple[str, ...]:
+        """The text of each of `tokens`, as far as each has one of its own; raises BadRequest for an unknown id."""
+        ...
+
+    async def join(self, model: ModelId, tokens: tuple[int, ...]) -> str:
+        """The text of all `tokens` together. Raises BadRequest for an unknown id."""
+        ...
+
+    async def context_max(self, model: ModelId) -> int:
+        """How many tokens prompt and answer may have together."""
+        ...
+
+
 class ClusterView(Protocol):
     """What the node believes of the cluster, ready for JSON."""
 

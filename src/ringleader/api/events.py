@@ -13,6 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from ringleader.api.contracts import ClusterView
+from ringleader.api.routes import Query, Route
 from ringleader.api.sse import ClientGone, EventStream
 from ringleader.errors import BadRequest, Busy
 
@@ -66,6 +67,20 @@ class Events:
     async def close(self, app: web.Application) -> None:
         """The server stops: listeners are told, so that it need not wait for them."""
         self._closing.set()
+
+    def routes(self) -> list[Route]:
+        """Where it is served."""
+        last = Query("last", f"How many of the last events come first: 0 to {LAST_MAX}.", "integer")
+        return [
+            Route(
+                "GET",
+                "/v1/cluster/events",
+                self.handle,
+                "cluster",
+                "What the cluster decides, as it does.",
+                query=(last,),
+            )
+        ]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Until the client leaves or the server stops. `?last=N` says how many past events come first."""

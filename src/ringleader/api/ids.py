@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import secrets
 import string
+from contextvars import ContextVar
+
+from aiohttp import web
 
 ALPHABET = string.ascii_letters + string.digits  # some chat templates take nothing else in a call's id
 LENGTH = 24
+
+REQUEST_ID = web.RequestKey("request_id", str)
+# The request that the running task serves, for whatever is logged on its way.
+REQUEST: ContextVar[str] = ContextVar("ringleader_request", default="")
 
 
 def new_id(prefix: str) -> str:

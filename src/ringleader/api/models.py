@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
+
 from aiohttp import web
 
 from ringleader.api.contracts import ModelCard, ModelShelf
+from ringleader.api.routes import Route
 from ringleader.errors import UnknownModel
 from ringleader.values import Json
 
@@ -14,6 +17,13 @@ class Models:
 
     def __init__(self, shelf: ModelShelf) -> None:
         self._shelf = shelf
+
+    def routes(self) -> builtins.list[Route]:
+        """Where they are served."""
+        return [
+            Route("GET", "/v1/models", self.list, "models", "All models that a request may name."),
+            Route("GET", "/v1/models/{id:.+}", self.one, "models", "One model by its id, which may hold slashes."),
+        ]
 
     async def list(self, request: web.Request) -> web.Response:
         """All models, the loaded ones first: clients that pick one take the first."""

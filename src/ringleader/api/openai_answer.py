@@ -63,6 +63,10 @@ class Chunks:
         """Every choice has finished."""
         return len(self._usages) == len(self._choices)
 
+    def begin(self) -> Iterator[dict[str, Json]]:
+        """Nothing: the first delta's chunk has the role."""
+        return iter(())
+
     def of(self, index: int, delta: Delta) -> Iterator[dict[str, Json]]:
         """The chunks that `delta` of choice `index` makes; perhaps none.
 

@@ -1,12 +1,9 @@
-"""`POST /v1/chat/completions`: read, answer, write; whatever happens, the deltas are closed.
-
-A stream's headers go out with its first delta (or its first silence), so that earlier errors are real HTTP errors.
-"""
+"""`POST /v1/chat/completions`: read, answer, write. `n` choices are `n` requests with neighbouring seeds."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -14,44 +11,40 @@ from aiohttp import web
 
 import ringleader
 from ringleader.api.body import read_object
-from ringleader.api.contracts import Answerer
-from ringleader.api.feed import Closers, DeltaFeed
 from ringleader.api.ids import new_id
 from ringleader.api.openai_answer import Chunks, Completion, Envelope
 from ringleader.api.openai_calls import CallForm
 from ringleader.api.openai_read import ChatAsked, read_chat
 from ringleader.api.openai_tools import ToolsAsked, in_functions_words, places_of_functions
-from ringleader.api.sse import ClientGone, EventStream
+from ringleader.api.openai_wire import ChatWire
+from ringleader.api.routes import Route
+from ringleader.api.serving import Serving, warning_headers
+from ringleader.api.sse import EventStream
 from ringleader.errors import CallerFault
-from ringleader.values import Answer, ChatRequest, Delta, Finished
+from ringleader.values import Answer
 
 NamedFinish = Literal["tool_calls", "stop"]
 
 FINGERPRINT = f"fp_ringleader_{ringleader.__version__}"
-WARNINGS_MAX = 8
-WARNING_CHARS_MAX = 400  # eight of them stay under the header limits of common clients
 
 
 class ChatCompletions:
-    """The handler. `keep_alive_s` is how long a stream may be silent before a comment is sent.
+    """The handler.
 
     `named_finish` is the finish reason of an answer that calls a tool which the client named: OpenAI says "stop".
     """
 
     def __init__(
-        self,
-        answerer: Answerer,
-        closers: Closers,
-        *,
-        keep_alive_s: float,
-        named_finish: NamedFinish = "tool_calls",
-        clock: Callable[[], float] = time.time,
+        self, serving: Serving, *, named_finish: NamedFinish = "tool_calls", clock: Callable[[], float] = time.time
     ) -> None:
-        self._answerer = answerer
-        self._closers = closers
-        self._keep_alive_s = keep_alive_s
+        self._serving = serving
         self._named_finish = named_finish
         self._clock = clock
+
+    def routes(self) -> list[Route]:
+        """Where it is served."""
+        about = "Answer a conversation, with tools or in a form of the client's own, as a whole or as a stream."
+        return [Route("POST", "/v1/chat/completions", self.handle, "chat", about, body=ChatWire)]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Serve one request."""
@@ -64,63 +57,17 @@ class ChatCompletions:
             raise
 
     async def _serve(self, request: web.Request, asked: ChatAsked) -> web.StreamResponse:
-        """The first choice is accepted before the others, so that what is wrong is said once."""
-        first, *others = asked.requests()
-        answer = await self._answerer.answer(first)
-        if asked.calls.legacy:
-            answer = replace(answer, warnings=tuple(map(places_of_functions, answer.warnings)))
-        choices = [answer.deltas, *map(self._further, others)]
-        async with DeltaFeed(choices, self._closers) as feed:
+        async with self._serving.accepted(asked.requests()) as (answer, feed):
+            if asked.calls.legacy:
+                answer = replace(answer, warnings=tuple(map(places_of_functions, answer.warnings)))
             envelope = self._envelope(asked, answer)
             if asked.stream:
                 chunks = Chunks(envelope, include_usage=asked.include_usage)
-                return await self._stream(EventStream(request, warning_headers(answer.warnings)), feed, chunks)
-            return await self._complete(answer, feed, Completion(envelope))
-
-    async def _further(self, request: ChatRequest) -> AsyncGenerator[Delta, None]:
-        """Another choice's deltas. Its request goes out when they are first asked for."""
-        answer = await self._answerer.answer(request)
-        try:
-            async for delta in answer.deltas:
-                yield delta
-        finally:
-            close = getattr(answer.deltas, "aclose", None)
-            if close is not None:
-                await close()
-
-    async def _stream(self, stream: EventStream, feed: DeltaFeed, chunks: Chunks) -> web.StreamResponse:
-        news = await feed.next(self._keep_alive_s)
-        try:
-            await stream.start()
-            while True:
-                if news is None:
-                    await stream.keep_alive()
-                else:
-                    await self._send(stream, chunks, *news)
-                    if chunks.complete:
-                        break
-                news = await feed.next(self._keep_alive_s)
-            await stream.finish()
-        except ClientGone:
-            pass  # leaving the feed cancels the request; there is nobody to tell
-        return stream.response
-
-    async def _send(self, stream: EventStream, chunks: Chunks, choice: int, delta: Delta) -> None:
-        """A warning that only the answer's end could tell comes too late for a header: it is a comment."""
-        for warning in delta.warnings[:WARNINGS_MAX] if isinstance(delta, Finished) else ():
-            await stream.comment(f"warning: {_plain(warning)}")
-        for chunk in chunks.of(choice, delta):
-            await stream.send(chunk)
-
-    async def _complete(self, answer: Answer, feed: DeltaFeed, completion: Completion) -> web.Response:
-        warnings = answer.warnings
-        while not completion.complete:
-            news = await feed.next()
-            if news is not None:
-                completion.add(*news)
-                if isinstance(news[1], Finished):
-                    warnings += news[1].warnings
-        return web.json_response(completion.body(), headers=warning_headers(tuple(dict.fromkeys(warnings))))
+                stream = EventStream(request, warning_headers(answer.warnings))
+                return await self._serving.stream(stream, feed, chunks)
+            completion = Completion(envelope)
+            headers = await self._serving.whole(answer, feed, completion)
+            return web.json_response(completion.body(), headers=headers)
 
     def _envelope(self, asked: ChatAsked, answer: Answer) -> Envelope:
         return Envelope(
@@ -129,7 +76,7 @@ class ChatCompletions:
             model=answer.model,
             fingerprint=FINGERPRINT,
             logprobs=asked.request.top_logprobs is not None,
-            spell=lambda token: self._answerer.token_bytes(answer.model, token),
+            spell=lambda token: self._serving.answerer.token_bytes(answer.model, token),
             choices=asked.choices,
             calls=self._call_form(asked.calls),
         )
@@ -139,20 +86,3 @@ class ChatCompletions:
         if calls.named and self._named_finish == "stop":
             finish = "stop"
         return CallForm(calls.custom, calls.legacy, finish, calls.forced)
-
-
-def warning_headers(warnings: tuple[str, ...]) -> dict[str, str]:
-    """One `Warning` header (RFC 7234, code 299), safe whatever text of the client's a warning quotes."""
-    if not warnings:
-        return {}
-    return {"Warning": ", ".join(f'299 ringleader "{_quotable(text)}"' for text in warnings[:WARNINGS_MAX])}
-
-
-def _quotable(text: str) -> str:
-    return _plain(text).replace("\\", "\\\\").replace('"', "'")
-
-
-def _plain(text: str) -> str:
-    """One line of printable ASCII, cut to a length that headers bear."""
-    ascii_only = text.encode("ascii", "backslashreplace").decode("ascii")
-    return "".join(char if char.isprintable() else " " for char in ascii_only)[:WARNING_CHARS_MAX]

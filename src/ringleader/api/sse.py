@@ -1,4 +1,4 @@
-"""Server-sent events on an aiohttp response: `data:` lines, keep-alive comments, `[DONE]`.
+"""Answers that go out piece by piece: server-sent events on an aiohttp response, and what every such stream can.
 
 Writing waits for the client (backpressure) under a deadline; a client that is gone raises `ClientGone`.
 """
@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 from aiohttp import web
 
+from ringleader.api.error_forms import form_of
+from ringleader.api.fault_table import Fault
+from ringleader.api.ids import REQUEST_ID
 from ringleader.values import Json
 
 WRITE_TIMEOUT_S = 60.0  # a client that takes nothing for so long, with the socket's buffers full, has gone
@@ -19,22 +23,72 @@ HEADERS = {
     "Cache-Control": "no-cache",
     "X-Accel-Buffering": "no",  # or nginx collects the whole answer before it passes it on
 }
+Epilogue = Callable[[Fault, str], Iterable[Json]]
 
 
 class ClientGone(Exception):
     """The client closed the connection, or stopped reading. Nothing is left to tell it."""
 
 
-class EventStream:
-    """One response's events. Registers itself with the request so that a late error becomes its last event."""
+class Stream(Protocol):
+    """What an answer in pieces is written to; each API has its framing. All but `fail` may raise ClientGone."""
 
-    def __init__(self, request: web.Request, headers: Mapping[str, str]) -> None:
+    @property
+    def response(self) -> web.StreamResponse:
+        """What the handler returns."""
+        ...
+
+    async def start(self) -> None:
+        """Send the headers: from here on the status is 200, and errors are events."""
+        ...
+
+    async def send(self, event: Json) -> None:
+        """One piece."""
+        ...
+
+    async def keep_alive(self) -> None:
+        """Something without meaning, so that nobody between takes silence for death."""
+        ...
+
+    async def comment(self, text: str) -> None:
+        """One line, without line breaks of its own, that every reader skips."""
+        ...
+
+    async def finish(self) -> None:
+        """The end of a stream that went well."""
+        ...
+
+    async def fail(self, fault: Fault, request_id: str) -> None:
+        """An error as the last thing said. A client that has gone meanwhile misses nothing."""
+        ...
+
+
+class EventStream:
+    """One response's events. Registers itself with the request so that a late error becomes its last event.
+
+    `named` writes each event's own "type" as its name. `done` says `[DONE]` at a good end. `epilogue` gives the
+    events that tell of an error, where that is not one with the API's error body.
+    """
+
+    def __init__(
+        self,
+        request: web.Request,
+        headers: Mapping[str, str],
+        *,
+        named: bool = False,
+        done: bool = True,
+        epilogue: Epilogue | None = None,
+    ) -> None:
         self._request = request
+        self._named = named
+        self._done = done
+        self._epilogue = epilogue
         self.response = web.StreamResponse(headers={**HEADERS, **headers})
 
     async def start(self) -> None:
         """Send the headers: from here on the status is 200, and errors are events."""
         self._request[STREAM] = self
+        self.response.headers["x-request-id"] = self._request[REQUEST_ID]
         try:
             await self.response.prepare(self._request)
         except ConnectionError as error:
@@ -42,7 +96,8 @@ class EventStream:
 
     async def send(self, event: Json) -> None:
         """One `data:` event."""
-        await self._write(f"data: {json.dumps(event, ensure_ascii=False, separators=(',', ':'))}\n\n")
+        name = f"event: {event['type']}\n" if self._named else ""
+        await self._write(f"{name}data: {json.dumps(event, ensure_ascii=False, separators=(',', ':'))}\n\n")
 
     async def keep_alive(self) -> None:
         """A comment, so that nobody between takes silence for death."""
@@ -54,13 +109,16 @@ class EventStream:
 
     async def finish(self) -> None:
         """The end of a stream that went well."""
-        await self._write("data: [DONE]\n\n")
+        if self._done:
+            await self._write("data: [DONE]\n\n")
         await self._end()
 
-    async def fail(self, body: Json) -> None:
+    async def fail(self, fault: Fault, request_id: str) -> None:
         """An error as the last event; no `[DONE]`. A client that has gone meanwhile misses nothing."""
+        body: list[Json] = [form_of(self._request.path).body(fault, request_id)]
         try:
-            await self.send(body)
+            for event in body if self._epilogue is None else self._epilogue(fault, request_id):
+                await self.send(event)
             await self._end()
         except ClientGone:
             return
@@ -80,4 +138,4 @@ class EventStream:
             raise ClientGone from error
 
 
-STREAM = web.RequestKey("stream", EventStream)
+STREAM: web.RequestKey[Stream] = web.RequestKey("stream", Stream)

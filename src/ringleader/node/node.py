@@ -41,6 +41,7 @@ from ringleader.node.probes import MEMORY, Probes, Surroundings
 from ringleader.node.relay import RelayDesk
 from ringleader.node.shelf import Shelf
 from ringleader.node.supervisor import Supervisor
+from ringleader.node.tokenizing import ShelfTokenizing
 from ringleader.node.view import View
 from ringleader.node.wording import from_bytes
 from ringleader.trust.authority import has_authority
@@ -247,6 +248,7 @@ class Node:
             self._ingress,
             self._view,
             self._view,
+            tokenizing=ShelfTokenizing(self._shelf),
             api_key=o.api_key,
             loopback_only=loopback,
             named_finish_reason=o.named_finish,

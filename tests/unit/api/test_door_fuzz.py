@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ringleader.api.body import parse_object
-from ringleader.api.faults import body_of, rule_of
+from ringleader.api.error_forms import OPENAI
+from ringleader.api.fault_table import fault_of, rule_of
 from ringleader.api.openai_read import read_chat
 from ringleader.api.openai_refused import REFUSED
 from ringleader.api.openai_wire import ChatWire
@@ -95,7 +96,7 @@ def check(raw: bytes) -> None:
         asked = read_chat(parse_object(raw))
     except CallerFault as error:
         assert rule_of(error).status == 400
-        json.dumps(body_of(error, "req_1"), ensure_ascii=False).encode()
+        json.dumps(OPENAI.body(fault_of(error, "req_1"), "req_1"), ensure_ascii=False).encode()
         assert str(error)
     else:
         assert isinstance(asked.request, ChatRequest)

@@ -1,4 +1,4 @@
-"""The table from errors to HTTP."""
+"""The table from errors to HTTP, and OpenAI's form of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 import pytest
 
 import ringleader.errors
-from ringleader.api.faults import TABLE, body_of, rule_of
+from ringleader.api.error_forms import OPENAI
+from ringleader.api.fault_table import TABLE, fault_of, rule_of
 from ringleader.errors import (
     BadRequest,
     Busy,
@@ -40,7 +41,8 @@ from ringleader.errors import (
     ],
 )
 def test_each_error_has_its_status_and_type(error: Exception, status: int, type_: str) -> None:
-    assert (rule_of(error).status, rule_of(error).type) == (status, type_)
+    fault = fault_of(error, "req_1")
+    assert (OPENAI.status(fault), OPENAI.body(fault, "req_1")["error"]["type"]) == (status, type_)
 
 
 def test_no_class_stands_behind_its_parent() -> None:
@@ -64,10 +66,10 @@ def test_the_table_answers_as_the_tree_in_errors_is_drawn() -> None:
 
 
 def test_only_texts_for_callers_leave() -> None:
-    told = body_of(BadRequest("say less", param="n"), "req_1")["error"]
+    told = OPENAI.body(fault_of(BadRequest("say less", param="n"), "req_1"), "req_1")["error"]
     assert told == {"message": "say less", "type": "invalid_request_error", "param": "n", "code": "invalid_value"}
     for error in (OurFault("secret"), RuntimeError("secret")):
-        hidden = body_of(error, "req_1")["error"]
+        hidden = OPENAI.body(fault_of(error, "req_1"), "req_1")["error"]
         assert "secret" not in hidden["message"]
         assert "req_1" in hidden["message"]
         assert (hidden["param"], hidden["code"]) == (None, "internal_error")

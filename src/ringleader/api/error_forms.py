@@ -1,0 +1,56 @@
+"""Each API's own body and status for what a caller is told. Which API a request is of, its path says.
+
+A new API is one `Form` and one line in `FORMS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from ringleader.api.fault_table import Fault, Kind
+from ringleader.values import Json
+
+
+class Form(Protocol):
+    """How one API writes errors."""
+
+    def status(self, fault: Fault) -> int:
+        """The HTTP status."""
+        ...
+
+    def body(self, fault: Fault, request_id: str) -> Json:
+        """The body; also the last event of a stream, where that API's streams end so."""
+        ...
+
+
+_OPENAI_TYPES: Mapping[Kind, str] = {
+    "busy": "rate_limit_error",
+    "unavailable": "server_error",
+    "timeout": "server_error",
+    "unserved": "server_error",
+    "internal": "server_error",
+}
+
+
+class OpenAIForm:
+    """OpenAI's: all four keys always there."""
+
+    def status(self, fault: Fault) -> int:
+        """As the table has it."""
+        return fault.status
+
+    def body(self, fault: Fault, request_id: str) -> Json:
+        """`{"error": {...}}`."""
+        type_ = _OPENAI_TYPES.get(fault.kind, "invalid_request_error")
+        return {"error": {"message": fault.message, "type": type_, "param": fault.param, "code": fault.code}}
+
+
+OPENAI = OpenAIForm()
+# The first whose path begins the request's; OpenAI's for any other.
+FORMS: tuple[tuple[str, Form], ...] = ()
+
+
+def form_of(path: str) -> Form:
+    """The form of the API that `path` belongs to."""
+    return next((form for prefix, form in FORMS if path.startswith(prefix)), OPENAI)

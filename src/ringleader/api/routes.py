@@ -1,0 +1,48 @@
+"""What is served where, as one list: the router and /openapi.json are both made of it, so neither can differ."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A parameter after the question mark."""
+
+    name: str
+    about: str
+    type: str = "string"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One door. `path` is aiohttp's; `body`, `answer` and `event` are types that pydantic can draw a schema of.
+
+    `answer` None means that the answer has no JSON of a fixed shape; `event` is one piece of a streamed answer, in
+    `framing`. `fails` are the statuses, beside those of every route, that it answers with.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    tag: str
+    summary: str
+    body: Any = None
+    answer: Any = None
+    event: Any = None
+    framing: str = "text/event-stream"
+    query: tuple[Query, ...] = ()
+    status: int = 200
+    fails: tuple[int, ...] = ()
+
+
+def add_routes(app: web.Application, routes: Iterable[Route]) -> None:
+    """Serve `routes`."""
+    for route in routes:
+        app.router.add_route(route.method, route.path, route.handler)
