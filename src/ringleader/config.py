@@ -29,7 +29,8 @@ class NodeOptions:
     served from the start, by store name, hf:org/name or path; `layers`, `shards`, `objective` and `exclude` say how.
     A model that nobody asked for in `idle_unload_s` is unloaded (0: never). `home` None means the user's data
     directory, `state` None the one below it. `named_finish` is the finish_reason of a call that was forced by
-    name: what agents act on, or what OpenAI itself sends.
+    name: what agents act on, or what OpenAI itself sends. `api_tls` makes the API https with a certificate of the
+    cluster's authority, `api_cert` with that of a PEM file (and its key); pages of the origins `cors` may use it.
     """
 
     name: str
@@ -38,6 +39,9 @@ class NodeOptions:
     api_host: str = "127.0.0.1"
     api_port: int = API_PORT
     api_key: str | None = None
+    api_tls: bool = False
+    api_cert: Path | None = None
+    cors: tuple[str, ...] = ()
     join_port: int = JOIN_PORT
     peers: tuple[str, ...] = ()
     join: str | None = None
@@ -66,11 +70,8 @@ class NodeOptions:
             check_insecure(self.listen_host)
         if self.idle_unload_s < 0:
             raise BadRequest("--idle-unload must be 0 (never) or some minutes", param="idle_unload")
-        if self.api_host not in {"127.0.0.1", "localhost", "::1"} and not self.api_key:
-            raise BadRequest(
-                f"--api-host {self.api_host} is open to the network: set a key with --api-key or RINGLEADER_API_KEY",
-                param="api_key",
-            )
+        if self.api_tls and self.api_cert is not None:
+            raise BadRequest("--api-cert brings its own certificate: leave --api-tls out", param="api_cert")
 
     @property
     def listen_host(self) -> str:

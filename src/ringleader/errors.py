@@ -6,6 +6,8 @@ RingleaderError
 │   │   └── ContractFault    an agent's tools, or its choice of them, are wrong
 │   ├── ExtraMissing         a package of an optional extra is not installed
 │   ├── UnknownModel         no such model here                                404
+│   ├── NoKey                no API key came, or one that is not good          401
+│   ├── Forbidden            a web page that has no business here              403
 │   └── ContextTooLong       prompt and answer do not fit the model            400
 ├── PeerFault                something that we depend on failed                5xx
 │   ├── RingLost             a shard, its node or a link died under a request  503
@@ -67,6 +69,18 @@ class UnknownModel(CallerFault):
     """No model of that name is served or stored."""
 
     code = "model_not_found"
+
+
+class NoKey(CallerFault):
+    """The API wants a key, and none came or one that opens nothing."""
+
+    code = "invalid_api_key"
+
+
+class Forbidden(CallerFault):
+    """The request may come from a page of the web that this API does not serve."""
+
+    code = "forbidden_origin"
 
 
 class ContextTooLong(CallerFault):

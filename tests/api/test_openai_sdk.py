@@ -10,6 +10,7 @@ from typing import Any
 import openai
 import pytest
 
+from ringleader.api.auth import FixedKeys
 from ringleader.errors import BadRequest, Busy, ContextTooLong, ModelDoesNotFit, OurFault, RingLost, UnknownModel
 from ringleader.values import CallEnded, CallStarted, Finished, TextDelta, TokenLogprob
 from tests.api.scripted import CALLS, MODEL, NOW, USAGE, WEATHER, ScriptedNode, served
@@ -152,10 +153,10 @@ async def test_models_are_listed_and_found_by_ids_with_slashes() -> None:
 
 
 async def test_a_key_is_wanted_where_one_is_set() -> None:
-    async with sdk(ScriptedNode(), key="wrong", api_key="right") as client:
+    async with sdk(ScriptedNode(), key="wrong", keys=FixedKeys("right")) as client:
         with pytest.raises(openai.AuthenticationError):
             await client.chat.completions.create(**ASK)
-    async with sdk(ScriptedNode(), key="right", api_key="right") as client:
+    async with sdk(ScriptedNode(), key="right", keys=FixedKeys("right")) as client:
         assert (await client.chat.completions.create(**ASK)).choices
 
 

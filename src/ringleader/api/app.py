@@ -5,15 +5,17 @@ The server cancels a handler when its client leaves: that is how a request stops
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 
 from aiohttp import web
 
 from ringleader.api import malformed
-from ringleader.api.auth import is_loopback, make_auth
+from ringleader.api.auth import NO_KEYS, is_loopback, make_auth
 from ringleader.api.body import BODY_BYTES_MAX
 from ringleader.api.cluster import Cluster
-from ringleader.api.contracts import Answerer, ClusterView, ModelShelf, Tokenizing
+from ringleader.api.contracts import Answerer, ClusterView, Keys, ModelShelf, Tokenizing
+from ringleader.api.cors import allow, make_cors
 from ringleader.api.events import Events
 from ringleader.api.faults import faults_middleware
 from ringleader.api.feed import Closers
@@ -26,6 +28,7 @@ from ringleader.errors import BadRequest
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 52415
 KEEP_ALIVE_S = 10.0  # common proxies give up after 30 to 60 s of silence
+IDLE_S = 75.0  # a connection on which no whole request comes for so long is closed
 SHUTDOWN_S = 1.0  # for answers that are nearly done; then their handlers are cancelled (aiohttp takes it twice)
 
 
@@ -35,7 +38,8 @@ def make_app(
     view: ClusterView,
     *,
     tokenizing: Tokenizing | None = None,
-    api_key: str | None = None,
+    keys: Keys = NO_KEYS,
+    origins: tuple[str, ...] = (),
     loopback_only: bool = True,
     keep_alive_s: float = KEEP_ALIVE_S,
     body_bytes_max: int = BODY_BYTES_MAX,
@@ -43,10 +47,12 @@ def make_app(
 ) -> web.Application:
     """The application. It must be served with `handler_cancellation`, as `serve` does.
 
-    `named_finish_reason` is what an answer that calls a tool by the client's own choice ends with; OpenAI's is "stop".
+    Pages of `origins` may use it. `named_finish_reason` is what an answer that calls a tool by the client's own
+    choice ends with; OpenAI's is "stop".
     """
-    middlewares = [faults_middleware, make_auth(api_key=api_key, loopback_only=loopback_only)]
-    app = web.Application(middlewares=middlewares, client_max_size=body_bytes_max)
+    auth = make_auth(keys, loopback_only=loopback_only, origins=origins)
+    app = web.Application(middlewares=[faults_middleware, make_cors(origins), auth], client_max_size=body_bytes_max)
+    allow(app, origins)
     closers = Closers()
 
     async def wait_for_closers(app: web.Application) -> None:
@@ -76,28 +82,39 @@ class ApiServer:
 
 
 async def serve(
-    app: web.Application, *, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, shutdown_s: float = SHUTDOWN_S
+    app: web.Application,
+    *,
+    host: str = DEFAULT_HOST,
+    port: int = DEFAULT_PORT,
+    shutdown_s: float = SHUTDOWN_S,
+    idle_s: float = IDLE_S,
+    tls: ssl.SSLContext | None = None,
 ) -> ApiServer:
-    """Serve `app` at host:port; port 0 takes a free one.
+    """Serve `app` at host:port; port 0 takes a free one. With `tls` it is https.
 
     Raises:
         OSError: the address is taken or is not ours.
     """
     runner = web.AppRunner(
-        app, handler_cancellation=True, access_log=None, logger=malformed.log, shutdown_timeout=shutdown_s
+        app,
+        handler_cancellation=True,
+        access_log=None,
+        logger=malformed.log,
+        shutdown_timeout=shutdown_s,
+        keepalive_timeout=idle_s,
     )
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        await web.TCPSite(runner, host, port, ssl_context=tls).start()
     except OSError:
         await runner.cleanup()
         raise
     bound = int(runner.addresses[0][1])
     name = f"[{host}]" if ":" in host else host
-    return ApiServer(f"http://{name}:{bound}", bound, runner)
+    return ApiServer(f"{'https' if tls else 'http'}://{name}:{bound}", bound, runner)
 
 
-def check_exposure(host: str, api_key: str | None) -> bool:
+def check_exposure(host: str, keys: Keys) -> bool:
     """Whether `host` is loopback, for `make_app`'s `loopback_only`.
 
     Raises:
@@ -105,6 +122,10 @@ def check_exposure(host: str, api_key: str | None) -> bool:
     """
     if is_loopback(host):
         return True
-    if api_key is None:
-        raise BadRequest(f"{host} is not loopback: set an API key to serve the API there.", param="api_key")
+    if not keys.asks:
+        raise BadRequest(
+            f"--api-host {host} is open to the network: make a key first, with ringleader keys create NAME "
+            "(or give one with --api-key or RINGLEADER_API_KEY)",
+            param="api_key",
+        )
     return False

@@ -1,4 +1,4 @@
-"""Who may speak to the API: a bearer key where one is set, and no web page of a stranger where none is.
+"""Who may speak to the API: who has a key where one is asked for, and no web page of a stranger.
 
 A browser on this machine reaches loopback too. A page that does so shows itself by its Origin header, or, when its own
 name was re-pointed at 127.0.0.1 (DNS rebinding), by a Host that is a foreign name.
@@ -8,29 +8,67 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+from collections import Counter
+from collections.abc import Collection
 from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from ringleader.api.fault_table import Fault
-from ringleader.api.faults import fault_response
+from ringleader.api.contracts import Caller, Keys
+from ringleader.errors import Busy, Forbidden, NoKey
 
 OPEN_PATHS = {"/", "/health"}
 # Names that no public DNS answers for, so no stranger can point them here. Containers reach the host by `.internal`.
 SAFE_SUFFIXES = (".localhost", ".internal")
+CALLER = web.RequestKey("caller", Caller)
 
 
-def make_auth(*, api_key: str | None, loopback_only: bool) -> Middleware:
-    """The middleware. `loopback_only` says that the server is bound to loopback, where pages must be kept out."""
+class FixedKeys:
+    """One key, or none, for as long as the process lives."""
+
+    def __init__(self, key: str | None = None) -> None:
+        self._key = key
+
+    @property
+    def asks(self) -> bool:
+        return self._key is not None
+
+    def caller(self, key: str) -> Caller | None:
+        """Whose key this is: there is one caller."""
+        same = self._key is not None and hmac.compare_digest(
+            key.encode("utf-8", "surrogateescape"), self._key.encode("utf-8", "surrogateescape")
+        )
+        return Caller("the only key") if same else None
+
+
+NO_KEYS = FixedKeys()
+
+
+def make_auth(keys: Keys, *, loopback_only: bool, origins: Collection[str] = ()) -> Middleware:
+    """The middleware. `loopback_only` says that the server is bound to loopback, where pages must be kept out (but not
+    those of `origins`); elsewhere a key is needed even when there is none."""
+    running: Counter[str] = Counter()  # answers of each caller that are not over
 
     @web.middleware
     async def auth(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if loopback_only and (why := foreign_page(request.headers.get("Origin"), request.host)):
-            return fault_response(request, Fault("forbidden", 403, why, code="forbidden_origin"))
-        if api_key is not None and request.path not in OPEN_PATHS and not _has_key(request, api_key):
-            return _unauthorized(request)
-        return await handler(request)
+        origin = request.headers.get("Origin")
+        if loopback_only and origin not in origins and (why := foreign_page(origin, request.host)):
+            raise Forbidden(why)
+        if request.path in OPEN_PATHS or not (keys.asks or not loopback_only):
+            return await handler(request)
+        request[CALLER] = caller = _caller(request, keys)
+        if caller.concurrent is None or request.method != "POST":
+            return await handler(request)
+        if running[caller.name] >= caller.concurrent:
+            raise Busy(
+                f"The key {caller.name!r} has {running[caller.name]} answers running, as many as it may: wait for one."
+            )
+        running[caller.name] += 1
+        try:
+            return await handler(request)
+        finally:
+            running[caller.name] -= 1
 
     return auth
 
@@ -40,7 +78,7 @@ def foreign_page(origin: str | None, host: str) -> str | None:
     if origin is not None and not is_loopback(_hostname(origin)):
         return (
             f"A page of {origin[:128]!r} may not use this API: a node on loopback serves programs of its own machine. "
-            "Start the node with an API key and another address to serve pages."
+            "To let the page in, start the node with --cors and the page's origin."
         )
     name = _hostname(f"//{host}")
     if not (_is_address(name) or is_loopback(name) or name.endswith(SAFE_SUFFIXES)):
@@ -72,14 +110,16 @@ def _hostname(url: str) -> str:
         return ""
 
 
-def _has_key(request: web.Request, api_key: str) -> bool:
-    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    matches = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), api_key.encode())
-    return scheme.lower() == "bearer" and matches
-
-
-def _unauthorized(request: web.Request) -> web.Response:
-    given = "Authorization" in request.headers
-    message = "Incorrect API key provided." if given else "No API key provided: send 'Authorization: Bearer KEY'."
-    headers = {"WWW-Authenticate": "Bearer"}
-    return fault_response(request, Fault("unauthorized", 401, message, code="invalid_api_key", headers=headers))
+def _caller(request: web.Request, keys: Keys) -> Caller:
+    """Whose key came: as a bearer token, or in the header that Anthropic's and Azure's clients use."""
+    scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
+    given = [bearer.strip()] if scheme.lower() == "bearer" else []
+    given += [request.headers[name].strip() for name in ("x-api-key", "api-key") if name in request.headers]
+    for key in given:
+        if key and (caller := keys.caller(key)) is not None:
+            return caller
+    if given or "Authorization" in request.headers:
+        raise NoKey("Incorrect API key provided. The keys of this node: ringleader keys list")
+    raise NoKey(
+        "No API key provided: send 'Authorization: Bearer KEY' (or x-api-key). Make one: ringleader keys create"
+    )

@@ -22,6 +22,9 @@ BODY_TIMEOUT_S = 60.0
 DEPTH_MAX = 128
 DEPTH_ADVICE = "Flatten it: a schema may have 100 levels, of which an object in an object takes two."
 
+# What agents send of one thing: their longest sessions have some thousand messages.
+ITEMS_MAX = {"messages": 10_000, "input": 10_000, "tools": 1024}
+
 INT_DIGITS_MAX = 4300  # what Python reads; no schema or setting has a use for more
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -47,7 +50,8 @@ def parse_object(raw: bytes) -> dict[str, Json]:
     """`raw` as a JSON object. A lone surrogate (half an emoji, cut by a careless client) becomes U+FFFD.
 
     Raises:
-        BadRequest: not UTF-8, not JSON, not an object, NaN or infinite numbers, nested too deep, or a lone surrogate
+        BadRequest: not UTF-8, not JSON, not an object, NaN or infinite numbers, nested too deep, too many
+            items, or a lone surrogate
             in what binds the answer.
     """
     try:
@@ -62,6 +66,9 @@ def parse_object(raw: bytes) -> dict[str, Json]:
         raise _unparsable(str(error)) from error
     if not isinstance(body, dict):
         raise BadRequest(f"The request body must be a JSON object, but is {json_type(body)}.", code="invalid_type")
+    for field, most in ITEMS_MAX.items():
+        if isinstance(items := body.get(field), list) and len(items) > most:
+            raise BadRequest(f"Invalid '{field}': {len(items)} items, at most {most} are taken.", param=field)
     for field, value in body.items():
         if _deeper_than(value, DEPTH_MAX):
             named = field[:64].encode("utf-8", "replace").decode()

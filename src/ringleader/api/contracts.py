@@ -33,6 +33,27 @@ class Answerer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose key came with a request. `concurrent` answers at once at most, None for any number."""
+
+    name: str
+    concurrent: int | None = None
+
+
+class Keys(Protocol):
+    """The keys that open this API."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether a request needs one. Asked for each request: keys come and go."""
+        ...
+
+    def caller(self, key: str) -> Caller | None:
+        """Whose key this is; None when it is nobody's."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class ModelCard:
     """One line of `/v1/models`. `created` in Unix seconds; `context_max` in tokens where it is known."""
 

@@ -13,9 +13,11 @@ from ringleader.errors import (
     Busy,
     CallerFault,
     DeadlinePassed,
+    Forbidden,
     ModelDoesNotFit,
     ModelFault,
     ModelUnsupported,
+    NoKey,
     OurFault,
     PeerFault,
     RingleaderError,
@@ -59,6 +61,8 @@ INTERNAL_RULE = Rule("internal", 500)
 # First match wins, so a class stands before its parents. The status is HTTP's; an API may have its own for the kind.
 TABLE: tuple[tuple[type[RingleaderError], Rule], ...] = (
     (UnknownModel, Rule("not_found", 404)),
+    (NoKey, Rule("unauthorized", 401)),
+    (Forbidden, Rule("forbidden", 403)),
     (CallerFault, Rule("invalid", 400)),
     (Busy, Rule("busy", 429, retry=True)),
     (DeadlinePassed, Rule("timeout", 504)),
@@ -95,5 +99,10 @@ def fault_of(error: BaseException, request_id: str) -> Fault:
     if rule.hidden or not isinstance(error, RingleaderError):
         return Fault("internal", 500, f"{INTERNAL} ({request_id}).", code="internal_error")
     param = error.param if isinstance(error, CallerFault) else None
-    headers = {"Retry-After": str(RETRY_AFTER_S)} if isinstance(error, Busy) else {}
-    return Fault(rule.kind, rule.status, str(error), param, error.code, rule.retry, headers)
+    return Fault(rule.kind, rule.status, str(error), param, error.code, rule.retry, _headers_of(error))
+
+
+def _headers_of(error: RingleaderError) -> Mapping[str, str]:
+    if isinstance(error, Busy):
+        return {"Retry-After": str(RETRY_AFTER_S)}
+    return {"WWW-Authenticate": "Bearer"} if isinstance(error, NoKey) else {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import ssl
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -80,6 +81,12 @@ class NodeClient:
                 yield response
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
             raise CallerFault(f"{self._url} is not an http:// address", param="--url") from error
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise NodeUnreachable(
+                f"the server at {self._url} proves itself by nobody whom this machine knows "
+                f"({error.certificate_error}); of another cluster's node set SSL_CERT_FILE to what "
+                "ringleader cluster authority prints there"
+            ) from error
         except aiohttp.ClientConnectorError as error:
             raise NodeUnreachable(f"no node answers at {self._url}. Start one: ringleader node") from error
         except TimeoutError as error:
@@ -96,8 +103,19 @@ async def connect(url: str) -> AsyncIterator[NodeClient]:
     key = os.environ.get("RINGLEADER_API_KEY")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     # A final stream line holds one event; a long call's arguments may make it longer than aiohttp's 64 KiB.
-    async with aiohttp.ClientSession(headers=headers, read_bufsize=LINE_BYTES_MAX) as session:
+    connector = aiohttp.TCPConnector(ssl=_trusted()) if url.startswith("https:") else None
+    async with aiohttp.ClientSession(connector=connector, headers=headers, read_bufsize=LINE_BYTES_MAX) as session:
         yield NodeClient(url.rstrip("/").removesuffix("/v1"), session)
+
+
+def _trusted() -> ssl.SSLContext:
+    """Whom to believe over https: whom the system believes, and the authority of this machine's cluster."""
+    from ringleader.trust.credentials import AUTHORITY_FILE, state_directory
+
+    context, authority = ssl.create_default_context(), state_directory() / AUTHORITY_FILE
+    if authority.is_file():
+        context.load_verify_locations(authority)
+    return context
 
 
 def exit_code(error: RingleaderError) -> int:

@@ -80,6 +80,21 @@ def leave(
 
 
 @app.command()
+def certificate(
+    hosts: Annotated[list[str], typer.Argument(help="Names and addresses by which clients reach that node's API.")],
+    home: Home = None,
+) -> None:
+    """Print a certificate and key for the https of another node's API (its --api-cert). Treat it as a password."""
+    raise typer.Exit(run(_certificate(home, hosts)))
+
+
+@app.command()
+def authority(home: Home = None) -> None:
+    """Print the cluster's own certificate, by which clients know its APIs' https."""
+    raise typer.Exit(run(_authority(home)))
+
+
+@app.command()
 def events(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     url: Annotated[str, typer.Option(envvar="RINGLEADER_URL", help="A node's API.")] = DEFAULT_URL,
@@ -170,6 +185,18 @@ async def _leave(home: Path | None, door: str, dissolve: bool) -> int:
             print(f"tell it there: ringleader cluster forget {credentials.node}", file=sys.stderr)
     leave_here(credentials.directory, even_as_founder=dissolve)
     print(f'This machine has left "{credentials.name}". Its models are still here. Stop its node if one runs.')
+    return 0
+
+
+async def _certificate(home: Path | None, hosts: list[str]) -> int:
+    from ringleader.trust.api_tls import certificate_for
+
+    print(certificate_for(_directory(home), hosts).decode(), end="")
+    return 0
+
+
+async def _authority(home: Path | None) -> int:
+    print(_credentials(home, "").authority.decode(), end="")
     return 0
 
 

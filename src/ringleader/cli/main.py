@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import ringleader
-from ringleader.cli import bench, cluster, models
+from ringleader.cli import bench, cluster, keys, models
 from ringleader.cli.chat import chat
 from ringleader.cli.demo import demo
 from ringleader.cli.node import node
@@ -46,6 +46,7 @@ app.command()(status)
 app.command()(plan)
 app.add_typer(models.app, name="models")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(keys.app, name="keys")
 app.add_typer(bench.app, name="bench")
 app.command(hidden=True)(shard)
 

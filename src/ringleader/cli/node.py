@@ -10,34 +10,16 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ringleader.config import (
-    API_PORT,
-    CONTEXT_DEFAULT,
-    CONTROL_PORT,
-    IDLE_UNLOAD_S,
-    JOIN_PORT,
-    NodeOptions,
-    default_name,
-    parse_layers,
-)
+from ringleader.cli import node_options as o
+from ringleader.config import API_PORT, CONTEXT_DEFAULT, CONTROL_PORT, IDLE_UNLOAD_S, JOIN_PORT, NodeOptions
 from ringleader.errors import RingleaderError
 
 if TYPE_CHECKING:  # the node's own import takes a second (gRPC, tokenizers), which `--help` need not wait for
     from ringleader.node.node import Listening
-
-
-class Objective(StrEnum):
-    """What a plan is made for."""
-
-    latency = "latency"
-    throughput = "throughput"
-
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -46,69 +28,40 @@ log = logging.getLogger("ringleader.node")
 
 
 def node(
-    model: Annotated[
-        list[str] | None, typer.Option(help="Load this model at the start (name, hf:org/name or path); repeatable.")
-    ] = None,
-    join: Annotated[str, typer.Option(help="Join a cluster with what `ringleader cluster invite` printed.")] = "",
-    name: Annotated[str, typer.Option(help="This node's name; the host's name by default.")] = "",
-    peer: Annotated[list[str] | None, typer.Option(help="A node's host:port; repeatable.")] = None,
-    mdns: Annotated[bool, typer.Option("--mdns/--no-mdns", help="Find other nodes by multicast DNS.")] = True,
-    host: Annotated[str, typer.Option(help="Address at which other nodes reach this one; all by default.")] = "",
-    port: Annotated[int, typer.Option(help="Port for other nodes; 0 takes a free one.")] = CONTROL_PORT,
-    join_port: Annotated[int, typer.Option(help="Port for nodes that join; 0 takes a free one.")] = JOIN_PORT,
-    insecure: Annotated[bool, typer.Option(help="No encryption between nodes; on loopback, for tests.")] = False,
-    api_host: Annotated[str, typer.Option(help="Address of the HTTP API.")] = "127.0.0.1",
-    api_port: Annotated[int, typer.Option(help="Port of the HTTP API; 0 takes a free one.")] = API_PORT,
-    api_key: Annotated[str, typer.Option(envvar="RINGLEADER_API_KEY", help="Key that clients must send.")] = "",
-    shards: Annotated[int, typer.Option(help="Cut models into this many shards (default: the fewest nodes).")] = 0,
-    layers: Annotated[str, typer.Option(help="Place layers by hand, as in a=0-14,b=15-29.")] = "",
-    objective: Annotated[
-        Objective, typer.Option(help="What plans aim for: the fastest answer, or the most tokens over many.")
-    ] = Objective.latency,
-    exclude: Annotated[list[str] | None, typer.Option(help="Node that takes no part; repeatable.")] = None,
-    idle_unload: Annotated[
-        float, typer.Option(help="Minutes without a request after which a model is unloaded; 0: never.")
-    ] = IDLE_UNLOAD_S / 60,
-    context: Annotated[int, typer.Option(help="Longest prompt and answer together, in tokens.")] = CONTEXT_DEFAULT,
-    nodes: Annotated[int, typer.Option(help="Wait for this many nodes before loading models.")] = 1,
-    openai_finish: Annotated[
-        bool, typer.Option(help="End calls forced by name with finish_reason stop, as OpenAI does.")
-    ] = False,
-    home: Annotated[Path | None, typer.Option(envvar="RINGLEADER_HOME", help="Where models are kept.")] = None,
-    state: Annotated[
-        Path | None, typer.Option(help="Where this node keeps its keys; each node on one machine needs its own.")
-    ] = None,
-    ready_json: Annotated[bool, typer.Option("--json", help="Print one JSON line when ready.")] = False,
-    leash: Annotated[bool, typer.Option(hidden=True, help="End when standard input closes.")] = False,
+    asked: typer.Context,
+    model: o.Models = None,
+    join: o.Join = "",
+    name: o.Name = "",
+    peer: o.Peers = None,
+    mdns: o.Mdns = True,
+    host: o.Host = "",
+    port: o.Port = CONTROL_PORT,
+    join_port: o.JoinPort = JOIN_PORT,
+    insecure: o.Insecure = False,
+    api_host: o.ApiHost = "127.0.0.1",
+    api_port: o.ApiPort = API_PORT,
+    api_key: o.ApiKey = "",
+    api_tls: o.ApiTls = False,
+    api_cert: o.ApiCert = None,
+    cors: o.Cors = None,
+    shards: o.Shards = 0,
+    layers: o.LayersByHand = "",
+    objective: o.Aim = o.Objective.latency,
+    exclude: o.Excluded = None,
+    idle_unload: o.IdleUnload = IDLE_UNLOAD_S / 60,
+    context: o.Context = CONTEXT_DEFAULT,
+    nodes: o.Nodes = 1,
+    openai_finish: o.OpenaiFinish = False,
+    home: o.Home = None,
+    state: o.State = None,
+    ready_json: o.ReadyJson = False,
+    leash: o.Leash = False,
 ) -> None:
     """Run a node. The first makes a cluster, others --join it; any node's API answers for all."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     try:
-        options = NodeOptions(
-            name=name or default_name(),
-            host=host,
-            control_port=port,
-            api_host=api_host,
-            api_port=api_port,
-            api_key=api_key or None,
-            join_port=join_port,
-            peers=tuple(peer or ()),
-            join=join or None,
-            mdns=mdns,
-            insecure=insecure,
-            models=tuple(model or ()),
-            shards=shards or None,
-            layers=parse_layers(layers),
-            objective=objective.value,
-            exclude=tuple(exclude or ()),
-            idle_unload_s=idle_unload * 60,
-            context=context,
-            wait_for=nodes,
-            named_finish="stop" if openai_finish else "tool_calls",
-            home=home,
-            state=state,
-        )
+        options = o.options_of(asked.params)
     except RingleaderError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(EXIT_USAGE) from error

@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
 from ringleader.api.app import ApiServer, check_exposure, make_app, serve
+from ringleader.api.cors import check_origin
 from ringleader.cluster import messages as m
 from ringleader.cluster.member import Member
 from ringleader.cluster.snapshot import ClusterSnapshot
@@ -32,6 +33,7 @@ from ringleader.net.relay import Relays, RelayService
 from ringleader.node import telemetry
 from ringleader.node.answer import Desk
 from ringleader.node.cards import Cards
+from ringleader.node.doorkeeper import Doorkeeper, api_tls
 from ringleader.node.identity import Came, Identity, identify
 from ringleader.node.ingress import Ingress
 from ringleader.node.inventory import Inventory
@@ -243,18 +245,21 @@ class Node:
 
     async def _serve_api(self) -> ApiServer:
         o = self._options
-        loopback = check_exposure(o.api_host, o.api_key)
+        keys = Doorkeeper(self._who.state, o.api_key)
+        loopback = check_exposure(o.api_host, keys)
+        tls = api_tls(o, self._who.state)
         app = make_app(
             self._ingress,
             self._view,
             self._view,
             tokenizing=ShelfTokenizing(self._shelf),
-            api_key=o.api_key,
+            keys=keys,
+            origins=tuple(check_origin(each) for each in o.cors),
             loopback_only=loopback,
             named_finish_reason=o.named_finish,
         )
         try:
-            return await serve(app, host=o.api_host, port=o.api_port)
+            return await serve(app, host=o.api_host, port=o.api_port, tls=tls)
         except OSError as error:
             raise NodeUnreachable(
                 f"the API's address {o.api_host}:{o.api_port} cannot be used ({error.strerror or error}): "

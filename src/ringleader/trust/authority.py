@@ -6,6 +6,7 @@ Keys are ECDSA P-256: gRPC's TLS refuses Ed25519. All cryptography is the `crypt
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from ringleader.errors import NotTrusted
+from ringleader.errors import BadRequest, NotTrusted
 from ringleader.trust.credentials import Credentials, load, member_name, node_name
 from ringleader.trust.private_files import read_private
 from ringleader.values import NodeId
@@ -24,6 +25,9 @@ AUTHORITY_KEY_FILE = "authority.key"
 # A certificate that runs out would stop a cluster whose founder is gone; who must go is revoked by name instead.
 LIFE = datetime.timedelta(days=3650)
 AUTHORITY_LIFE = 2 * LIFE
+SERVER_LIFE = datetime.timedelta(
+    days=800
+)  # Apple's clients take no server certificate that is good for longer than 825
 CLOCK_SKEW = datetime.timedelta(days=2)  # a joining machine's clock may be behind
 SIGNED_PREFIX = b"ringleader revocations\0"  # the same key signs certificates; nothing signed may pass for another
 
@@ -45,8 +49,29 @@ class Authority:
         """A certificate (PEM) for this node, good for both ends of a connection."""
         names = [x509.DNSName(node_name(self.cluster, node)), x509.DNSName(member_name(self.cluster))]
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        return self._issue(_named(node), public_key, LIFE, names, usages)
+
+    def issue_server(self, names: Sequence[x509.GeneralName], public_key: ec.EllipticCurvePublicKey) -> bytes:
+        """A certificate (PEM) for the API of hosts with these names. It proves no node: no name may be a member's.
+
+        Raises BadRequest when one is.
+        """
+        ours = member_name(self.cluster)
+        if any(f".{name.value}".lower().rstrip(".").endswith(f".{ours}") for name in names):
+            raise BadRequest(f"names that end with {ours} are those of nodes: name the machine as its clients do")
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH]
+        return self._issue(_named("Ringleader API"), public_key, SERVER_LIFE, names, usages)
+
+    def _issue(
+        self,
+        subject: x509.Name,
+        public_key: ec.EllipticCurvePublicKey,
+        life: datetime.timedelta,
+        names: Sequence[x509.GeneralName],
+        usages: Sequence[x509.ObjectIdentifier],
+    ) -> bytes:
         builder = (
-            _builder(_named(node), self.certificate.subject, public_key, LIFE)
+            _builder(subject, self.certificate.subject, public_key, life)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)

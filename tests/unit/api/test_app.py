@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from ringleader.api.auth import FixedKeys
 from ringleader.errors import BadRequest, Busy, OurFault, RingLost
 from ringleader.values import Answer, ArgumentsDelta, CallEnded, CallStarted, ChatRequest, Finished, TextDelta
 from tests.api.scripted import HELLO, NOW, USAGE, ScriptedNode, Step, body, served
@@ -167,13 +168,13 @@ async def test_pages_of_strangers_are_kept_out_of_loopback_only() -> None:
             assert (response.status, (await error_of(response))["code"]) == (403, "forbidden_origin")
         async with session.get("/v1/cluster", headers={"Host": "evil.example"}) as response:
             assert response.status == 403
-    async with http(ScriptedNode(), loopback_only=False, api_key="k") as session:
+    async with http(ScriptedNode(), loopback_only=False, keys=FixedKeys("k")) as session:
         async with session.get("/v1/models", headers={**stranger, "Authorization": "Bearer k"}) as response:
             assert response.status == 200
 
 
 async def test_a_key_guards_all_but_health() -> None:
-    async with http(ScriptedNode(), api_key="k") as session:
+    async with http(ScriptedNode(), keys=FixedKeys("k")) as session:
         for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "k"}, {"Authorization": "Bearer \xff"}):
             async with session.get("/v1/models", headers=headers) as response:
                 assert (response.status, (await error_of(response))["code"]) == (401, "invalid_api_key")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ringleader.api.app import check_exposure
-from ringleader.api.auth import foreign_page
+from ringleader.api.auth import FixedKeys, foreign_page
 from ringleader.errors import BadRequest
 
 HERE = "127.0.0.1:52415"
@@ -39,8 +39,8 @@ def test_a_rebound_name_may_not(host: str) -> None:
 
 
 def test_an_address_beyond_loopback_wants_a_key() -> None:
-    assert check_exposure("127.0.0.1", None)
-    assert check_exposure("::1", None)
-    assert not check_exposure("0.0.0.0", "key")
-    with pytest.raises(BadRequest, match="API key"):
-        check_exposure("0.0.0.0", None)
+    assert check_exposure("127.0.0.1", FixedKeys())
+    assert check_exposure("::1", FixedKeys())
+    assert not check_exposure("0.0.0.0", FixedKeys("key"))
+    with pytest.raises(BadRequest, match="ringleader keys create"):
+        check_exposure("0.0.0.0", FixedKeys())

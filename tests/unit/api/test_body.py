@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ringleader.api.body import parse_object
+from ringleader.api.body import ITEMS_MAX, parse_object
 from ringleader.errors import BadRequest
 
 
@@ -40,6 +40,15 @@ def test_a_field_that_nests_too_deep_is_named_with_what_is_borne(field: str) -> 
     param = caught.value.param or ""
     assert param == ("?" if "ud800" in field else field[:64])
     parse_object(f'{{"a": {deep[1:-1]}}}'.encode())
+
+
+@pytest.mark.parametrize("field", ["messages", "input", "tools"])
+def test_more_items_than_any_client_has_are_refused_by_number(field: str) -> None:
+    most = ITEMS_MAX[field]
+    parse_object(json.dumps({field: [0] * most}).encode())
+    with pytest.raises(BadRequest, match=f"{most + 1} items, at most {most}") as caught:
+        parse_object(json.dumps({field: [0] * (most + 1)}).encode())
+    assert caught.value.param == field
 
 
 def test_an_integer_of_many_digits_is_refused_in_our_own_words() -> None:

@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from ringleader.api.app import make_app, serve
+from ringleader.api.auth import FixedKeys
 from ringleader.cli.status import status
 from ringleader.cli.status_page import page
 from ringleader.cli.status_text import clipped, duration, size
@@ -258,7 +259,7 @@ async def test_no_node_is_exit_3_and_says_how_to_start_one() -> None:
 
 async def test_an_address_that_is_none_and_a_server_that_is_no_node_are_told_apart() -> None:
     assert "not an http:// address" in (await run("--url", "ftp://x")).stderr
-    async with served(ScriptedNode(), api_key="k") as server:
+    async with served(ScriptedNode(), keys=FixedKeys("k")) as server:
         result = await run("--url", server.url)
         assert "RINGLEADER_API_KEY" in result.stderr
         assert result.exit_code == 1
