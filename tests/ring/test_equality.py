@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 from mlx_lm.generate import generate_step
 
-from ringleader.shard.batcher import Turn
+from ringleader.shard.batcher import Segments, Turn
 from ringleader.shard.engine import Activation
 from ringleader.shard.frames import frame
 from ringleader.tokenizer import Tokenizer, load_tokenizer
@@ -197,7 +197,7 @@ def _stray(ring: RealRing, tokens: tuple[int, ...], wrong: str) -> pb.Frame:
         plan=bytes(16) if wrong == "plan" else bytes.fromhex(ring.plan),
         epoch=ring.epoch + 1 if wrong == "epoch" else ring.epoch,
         step=1_000_000,  # far ahead; plan and epoch are looked at first
-        turn=turn,
+        sent=Segments((turn,)),
         released=(1, 2, 3),
         activation=activation,
     )

@@ -17,9 +17,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from ringleader.shard.batcher import Turn
+from ringleader.shard.batcher import Segments, Turn
 from ringleader.shard.engine import Activation
-from ringleader.shard.frames import activation_of, turn_of
+from ringleader.shard.frames import activation_of, segments_of
 from ringleader.shard.link import NextLink
 from ringleader.shard.process import open_server
 from ringleader.trust.credentials import load
@@ -41,11 +41,11 @@ class EchoService(rpc.RingServicer):
     async def Pass(self, frames: AsyncIterator[pb.Frame], context: Any) -> AsyncIterator[pb.PassReport]:
         """Decode each frame whole; send it back, or note that it came back."""
         async for frame in frames:
-            turn, activation = turn_of(frame), activation_of(frame)
+            sent, activation = segments_of(frame), activation_of(frame)
             if self.arrived is not None:
                 self.arrived.set()
             elif self.link is not None:
-                await self.link.send(turn, (), activation)
+                await self.link.send(sent, (), activation)
         yield pb.PassReport()
 
     async def trips(self, count: int, frame_bytes: int) -> list[float]:
@@ -57,7 +57,7 @@ class EchoService(rpc.RingServicer):
         for position in range(1, count + 1):
             self.arrived.clear()
             started = time.perf_counter()
-            await self.link.send(Turn(1, position, (position,), True, None), (), activation)
+            await self.link.send(Segments((Turn(1, position, (position,), True, None),)), (), activation)
             async with asyncio.timeout(TRIP_DEADLINE_S):
                 await self.arrived.wait()
             seconds.append(time.perf_counter() - started)

@@ -81,8 +81,9 @@ class RingClient:
         async with asyncio.timeout(LINK_DEADLINE_S), contextlib.AsyncExitStack() as stack:
             stubs = [rpc.RingStub(await stack.enter_async_context(channel)) for channel in channels]
             # First all greetings: a frozen shard would also make its neighbour's linking fail, and hide behind it.
-            await asyncio.gather(*(self._greet(stub, i, addresses[i]) for i, stub in enumerate(stubs)))
-            await asyncio.gather(*(self._link(stub, i, addresses) for i, stub in enumerate(stubs)))
+            greeted = await asyncio.gather(*(self._greet(stub, i, addresses[i]) for i, stub in enumerate(stubs)))
+            ride = min(greeted, default=pb.RIDE_ALONE)  # what every shard can
+            await asyncio.gather(*(self._link(stub, i, addresses, ride) for i, stub in enumerate(stubs)))
         if self._closed:
             raise RingLost("the ring was closed while it was linked")
         self._channel = self._dial(addresses, 0)
@@ -96,17 +97,18 @@ class RingClient:
         except NotTrusted as error:
             raise RingLost(f"the shard at {addresses[index]} cannot be linked: {error}") from error
 
-    async def _greet(self, stub: rpc.RingStub, index: int, address: str) -> None:
+    async def _greet(self, stub: rpc.RingStub, index: int, address: str) -> pb.Ride:
         hello = pb.HelloRequest(version=PROTOCOL_VERSION)
         try:
-            await stub.Hello(hello, timeout=DIAL_DEADLINE_S, wait_for_ready=True)
+            reply: pb.HelloReply = await stub.Hello(hello, timeout=DIAL_DEADLINE_S, wait_for_ready=True)
         except grpc.aio.AioRpcError as error:
             if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
                 self.silent = index
                 raise RingLost(f"the shard at {address} did not answer for {DIAL_DEADLINE_S:.0f} s") from error
             raise RingLost(_cannot_link(address, error)) from error
+        return reply.ride
 
-    async def _link(self, stub: rpc.RingStub, index: int, addresses: tuple[str, ...]) -> None:
+    async def _link(self, stub: rpc.RingStub, index: int, addresses: tuple[str, ...], ride: pb.Ride) -> None:
         following = addresses[(index + 1) % len(addresses)] if len(addresses) > 1 else ""
         request = pb.LinkRequest(
             plan=bytes.fromhex(self.plan),
@@ -117,6 +119,8 @@ class RingClient:
             term=self.term.number,
             master=self.term.node,
             share=self._share(index),
+            ride=ride,
+            machines=_machines(addresses),
             next_node=self.nodes[(index + 1) % len(addresses)] if self.nodes else "",
         )
         try:
@@ -186,6 +190,12 @@ class RingClient:
             self._call.cancel()
         if self._channel is not None:
             await self._channel.close(None)
+
+
+def _machines(addresses: tuple[str, ...]) -> list[int]:
+    """The machine of each shard, as numbers: one host is one machine."""
+    hosts = [address.rpartition(":")[0] for address in addresses]
+    return [hosts.index(host) for host in hosts]
 
 
 def _cannot_link(address: str, error: grpc.aio.AioRpcError) -> str:

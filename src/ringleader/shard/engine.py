@@ -1,7 +1,8 @@
 """Computes frames: owns the model slice, every slot's caches and, on the tail, every slot's sampler.
 
 All methods run on one thread, the one that loaded the slice (MLX arrays belong to their thread's streams);
-`service.py` sees to that. A frame that does not follow its slot's last position is refused and changes nothing.
+`service.py` sees to that. A frame that does not follow its slots' last positions is refused and changes nothing.
+A slot is alone, with caches of its own, or a row of a batch: the frames say which, and every shard follows them.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from ringleader.shard.batcher import Turn
+from ringleader.shard.batcher import Segments, Turn
+from ringleader.shard.batches import Batch
 from ringleader.shard.closing import Closer
 from ringleader.shard.prepared import Prepared, can_prepare
-from ringleader.shard.sampler import Picked, Sampler
+from ringleader.shard.sampler import Picked, Sampler, pick_rows
 from ringleader.shard.slice import Slice, cache_arrays
 from ringleader.tokenizer import Tokenizer
-from ringleader.values import SlotSpec
+from ringleader.values import Ride, SlotSpec
 
 
 class FrameRefused(Exception):
@@ -35,13 +37,23 @@ class Activation:
     shape: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """One shard's part of a frame: an activation; the tail's picks, one for each segment; None where only slots were
+    released. `seconds` it took."""
+
+    out: Activation | tuple[Picked, ...] | None
+    seconds: float = 0.0
+
+
 @dataclass(slots=True)
 class _Slot:
-    caches: list[Any]
+    caches: list[Any]  # none while it is in a batch
     sampler: Sampler | None
     steady: bool  # after a sampled token comes a step of one token, and it can be prepared
     position: int = 0
     prepared: Prepared | None = None
+    batch: int = 0
 
 
 _DTYPES = {"f32": mx.float32, "f16": mx.float16, "bf16": mx.bfloat16}
@@ -49,11 +61,13 @@ _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 
 class Engine:
-    """The compute of one shard. `tokenizer` is needed on the tail alone, for grammars."""
+    """The compute of one shard. `tokenizer` is needed on the tail alone, for grammars; `ride` is what the slice can."""
 
-    def __init__(self, part: Slice, tokenizer: Tokenizer | None, slots_max: int = 64) -> None:
+    def __init__(self, part: Slice, tokenizer: Tokenizer | None, slots_max: int = 64, ride: Ride = "alone") -> None:
+        self.ride: Ride = ride
         self._part = part
         self._slots: dict[int, _Slot] = {}
+        self._batches: dict[int, Batch] = {}
         self._slots_max = slots_max
         self._tokenizer = tokenizer
         self._eos = frozenset(tokenizer.eos_ids if tokenizer else ())
@@ -80,23 +94,32 @@ class Engine:
     def reset(self) -> None:
         """Forget every slot."""
         self._slots.clear()
+        self._batches.clear()
         mx.clear_cache()
 
     def release(self, slots: tuple[int, ...]) -> None:
         """Forget these slots; unknown ones are none of our business."""
         for slot in slots:
             self._slots.pop(slot, None)
+        for number, batch in list(self._batches.items()):  # rows that are gone leave with the batch's next frame
+            if slots and not any(row in self._slots for row in batch.rows):
+                del self._batches[number]
         if slots and not self._slots:
             mx.clear_cache()
 
-    def run(self, turn: Turn, received: Activation | None) -> Activation | Picked:
-        """Compute this shard's part of one segment. The tail's answer is what it picked (nothing for a chunk).
+    def run(self, sent: Segments, received: Activation | None) -> Activation | tuple[Picked, ...]:
+        """Compute this shard's part of one frame. The tail's answer is what it picked for each of its segments
+        (nothing for one that does not sample).
 
         Raises FrameRefused.
         """
-        plain = None if received is None else self._checked(received, len(turn.tokens))  # before a slot is begun
-        slot = self._slot(turn)
+        plain = None if received is None else self._checked(received, len(sent.turns), sent.width)
         dtype = None if received is None else _DTYPES[received.dtype]
+        return self._run_batch(sent, plain, dtype) if sent.batch else self._run_alone(sent.turns[0], plain, dtype)
+
+    def _run_alone(self, turn: Turn, plain: Any, dtype: Any) -> Activation | tuple[Picked, ...]:
+        slot = self._slot(turn)
+        self._take_out(turn.slot)
         out = self._prepared_out(slot, turn, plain, dtype)
         if out is None:
             arrived = None if plain is None else _array(plain, dtype)
@@ -107,14 +130,99 @@ class Engine:
         assert slot.sampler is not None
         slot.sampler.extend_prompt(turn.tokens)
         if turn.sample:
-            return slot.sampler.pick(out[0, -1], lambda: self.prepare(turn.slot))
+            return (slot.sampler.pick(out[0, -1], lambda: self.prepare(turn.slot)),)
         mx.eval(cache_arrays(slot.caches))
-        return Picked()
+        return (Picked(),)
+
+    def _run_batch(self, sent: Segments, plain: Any, dtype: Any) -> Activation | tuple[Picked, ...]:
+        lengths = [len(turn.tokens) for turn in sent.turns]
+        slots = self._rows(sent, lengths)
+        batch = self._gathered(sent)
+        padded = [[*turn.tokens, *[0] * (sent.width - len(turn.tokens))] for turn in sent.turns]
+        arrived = None if plain is None else _array(plain, dtype)
+        batch.begin(lengths)
+        out = self._part.forward(mx.array(padded, dtype=mx.uint32), batch.caches, arrived, lengths=lengths)
+        batch.end(lengths)
+        for slot, length in zip(slots, lengths, strict=True):
+            slot.position += length
+        if not self._part.tail:
+            mx.async_eval(cache_arrays(batch.caches))
+            return self._pack(out)
+        return self._picked(sent, slots, out[:, 0], cache_arrays(batch.caches))
+
+    def _picked(self, sent: Segments, slots: list[_Slot], logits: Any, caches: list[Any]) -> tuple[Picked, ...]:
+        samplers: list[Sampler] = []
+        for slot, turn in zip(slots, sent.turns, strict=True):
+            assert slot.sampler is not None
+            slot.sampler.extend_prompt(turn.tokens)
+            samplers.append(slot.sampler)
+        rows = [row for row, turn in enumerate(sent.turns) if turn.sample]
+        picked = [Picked()] * len(slots)
+        if len(rows) < len(slots):
+            logits = logits[mx.array(rows)] if rows else logits[:0]
+        mx.async_eval(logits, caches)
+        if rows:
+            for row, each in zip(rows, pick_rows([samplers[row] for row in rows], logits), strict=True):
+                picked[row] = each
+        mx.eval(caches)
+        return tuple(picked)
+
+    # ------------------------------------------------------------ who is in which batch
+
+    def _rows(self, sent: Segments, lengths: list[int]) -> list[_Slot]:
+        """The slots of a batch's frame, which must all be known; nothing is changed."""
+        names = [turn.slot for turn in sent.turns]
+        if self.ride == "alone" or (self.ride == "even" and min(lengths) < max(lengths)):
+            raise FrameRefused(f"rows of {lengths} tokens cannot be computed together by this shard")
+        unknown = [name for name in names if name not in self._slots]
+        if unknown or len(set(names)) < len(names):
+            raise FrameRefused(f"a batch of slots {names}, of which {unknown} are not known here")
+        slots = [self._slot(turn) for turn in sent.turns]
+        stay = [slot.batch == sent.batch for slot in slots]
+        if sorted(stay, reverse=True) != stay:
+            raise FrameRefused(f"in a batch of slots {names}, some that join it do not come last")
+        return slots
+
+    def _gathered(self, sent: Segments) -> Batch:
+        """The frame's batch, with just its rows."""
+        names = [turn.slot for turn in sent.turns]
+        batch = self._batches.get(sent.batch) or Batch()
+        for row in [row for row in batch.rows if row not in names]:
+            self._take_out(row)
+        stay = [name for name in names if name in batch.rows]
+        join = names[len(stay) :]
+        for name in join:
+            self._take_out(name)
+            self._undo(self._slots[name])
+        batch.keep(stay)
+        batch.join(join, [self._slots[name].caches for name in join])
+        for name in join:
+            self._slots[name].batch, self._slots[name].caches = sent.batch, []
+        self._batches[sent.batch] = batch
+        return batch
+
+    def _take_out(self, name: int) -> None:
+        """Give a slot that is in a batch caches of its own again."""
+        slot = self._slots.get(name)
+        if slot is None or not slot.batch:
+            return
+        number, batch = slot.batch, self._batches[slot.batch]
+        slot.caches, slot.batch = batch.take_out(name), 0
+        batch.keep([row for row in batch.rows if row != name and row in self._slots])
+        if not batch.rows:
+            del self._batches[number]
+
+    def _undo(self, slot: _Slot) -> None:
+        prepared, slot.prepared = slot.prepared, None
+        if prepared is not None:
+            prepared.undo()
+
+    # ------------------------------------------------------------ steps that are built ahead
 
     def prepare(self, number: int) -> None:
         """Build a slot's next step ahead, if it will likely be one of one token. Call it while others compute."""
         slot = self._slots.get(number)
-        if slot is not None and slot.steady and slot.prepared is None:
+        if slot is not None and slot.steady and not slot.batch and slot.prepared is None:
             slot.prepared = Prepared(self._part, slot.caches)
 
     def _prepared_out(self, slot: _Slot, turn: Turn, plain: Any, dtype: Any) -> Any:
@@ -126,6 +234,8 @@ class Engine:
             return prepared.filled(turn.tokens[0], plain)
         prepared.undo()
         return None
+
+    # ------------------------------------------------------------ slots
 
     def _slot(self, turn: Turn) -> _Slot:
         slot = self._slots.get(turn.slot)
@@ -159,10 +269,11 @@ class Engine:
         assert self._tokenizer is not None
         return Closer(self._tokenizer.grammar_view, self._eos)
 
-    def _checked(self, received: Activation, count: int) -> Any:
+    def _checked(self, received: Activation, rows: int, width: int) -> Any:
         """The activation as numpy sees it: 16-bit floats as integers."""
-        if received.shape != (1, count, self._part.hidden_size):
-            raise FrameRefused(f"activation of shape {received.shape}, expected (1, {count}, {self._part.hidden_size})")
+        expected = (rows, width, self._part.hidden_size)
+        if received.shape != expected:
+            raise FrameRefused(f"activation of shape {received.shape}, expected {expected}")
         size = _DTYPES[received.dtype].size
         if len(received.data) != int(np.prod(received.shape)) * size:
             raise FrameRefused(f"activation of {len(received.data)} bytes does not fill its shape {received.shape}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ringleader.shard.batcher import Turn
+from ringleader.shard.batcher import Segments, Turn
 from ringleader.shard.engine import Activation, FrameRefused
 from ringleader.shard.sampler import Picked
 from ringleader.v1 import ring_pb2 as pb
@@ -25,36 +25,43 @@ def frame(
     plan: bytes,
     epoch: int,
     step: int,
-    turn: Turn | None,
+    sent: Segments | None,
     released: tuple[int, ...],
     activation: Activation | None,
+    stage_s: tuple[float, ...] = (),
 ) -> pb.Frame:
-    """The frame that carries `turn` (None: it only releases slots) to the next shard."""
-    message = pb.Frame(plan=plan, epoch=epoch, step=step, released=released)
-    if turn is not None:
-        message.segments.append(
-            pb.Segment(
-                slot=turn.slot,
-                position=turn.position,
-                count=len(turn.tokens),
-                kind=pb.KIND_SAMPLE if turn.sample else pb.KIND_PROMPT,
-                tokens=turn.tokens,
-                spec=None if turn.spec is None else spec_to_wire(turn.spec),
-            )
-        )
+    """The frame that carries `sent` (None: it only releases slots) to the next shard."""
+    message = pb.Frame(plan=plan, epoch=epoch, step=step, released=released, stage_us=_micros(stage_s))
+    if sent is not None:
+        message.batch = sent.batch
+        message.segments.extend(_segment(turn) for turn in sent.turns)
     if activation is not None:
         message.tensor, message.dtype = activation.data, _TO_WIRE[activation.dtype]
         message.shape.extend(activation.shape)
     return message
 
 
-def turn_of(message: pb.Frame) -> Turn | None:
-    """The frame's segment, or None. Raises FrameRefused when it contradicts itself."""
+def _segment(turn: Turn) -> pb.Segment:
+    return pb.Segment(
+        slot=turn.slot,
+        position=turn.position,
+        count=len(turn.tokens),
+        kind=pb.KIND_SAMPLE if turn.sample else pb.KIND_PROMPT,
+        tokens=turn.tokens,
+        spec=None if turn.spec is None else spec_to_wire(turn.spec),
+    )
+
+
+def segments_of(message: pb.Frame) -> Segments | None:
+    """The frame's segments, or None. Raises FrameRefused when they contradict themselves."""
     if not message.segments:
         return None
-    if len(message.segments) > 1:
-        raise FrameRefused("this version takes one segment a frame")
-    segment = message.segments[0]
+    if len(message.segments) > 1 and not message.batch:
+        raise FrameRefused(f"{len(message.segments)} segments came in one frame that names no batch")
+    return Segments(tuple(_turn(segment) for segment in message.segments), message.batch)
+
+
+def _turn(segment: pb.Segment) -> Turn:
     if segment.count != len(segment.tokens) or not segment.count:
         raise FrameRefused(f"a segment of {segment.count} positions holds {len(segment.tokens)} tokens")
     return Turn(
@@ -66,11 +73,28 @@ def turn_of(message: pb.Frame) -> Turn | None:
     )
 
 
+def stage_seconds(message: pb.Frame) -> tuple[float, ...]:
+    """What each stage so far took for this frame, head first."""
+    return tuple(micros / 1e6 for micros in message.stage_us)
+
+
+def _micros(stage_s: tuple[float, ...]) -> list[int]:
+    return [min(2**32 - 1, round(seconds * 1e6)) for seconds in stage_s]
+
+
 def activation_of(message: pb.Frame) -> Activation:
     """The frame's tensor. Raises FrameRefused when its type is not known."""
     if message.dtype not in _FROM_WIRE:
         raise FrameRefused(f"activation of unknown type {message.dtype}")
     return Activation(message.tensor, _FROM_WIRE[message.dtype], tuple(message.shape))
+
+
+def sampled_frame(
+    plan: bytes, epoch: int, step: int, sent: Segments, picked: tuple[Picked, ...], stage_s: tuple[float, ...]
+) -> pb.Frame:
+    """What the tail picked for the segments of `sent`, on its way to the head."""
+    rows = [sampled(turn.slot, each) for turn, each in zip(sent.turns, picked, strict=True)]
+    return pb.Frame(plan=plan, epoch=epoch, step=step, sampled=rows, stage_us=_micros(stage_s))
 
 
 def sampled(slot: int, picked: Picked) -> pb.Sampled:

@@ -1,4 +1,4 @@
-"""The head's side of the ring: takes the master's requests, sends turns round, reports tokens.
+"""The head's side of the ring: takes the master's requests, sends passes round, reports tokens.
 
 One task drives; it sleeps until something came (a request, a returned frame, a cancel). Liveness is judged
 by progress: frames in the ring of which none returns within `progress_deadline_s` mean that the ring is lost.
@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Batcher, Limits, Turn
-from ringleader.shard.engine import Activation
-from ringleader.shard.frames import picked_of
+from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Batcher, Limits, Progress, Returned, Segments
+from ringleader.shard.engine import Computed
+from ringleader.shard.frames import picked_of, stage_seconds
 from ringleader.shard.sampler import Picked
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.wire import FINISH_TO_WIRE, logprob_to_wire, spec_from_wire
 
-Compute = Callable[[Turn | None, tuple[int, ...]], Awaitable["Activation | Picked | None"]]
-Send = Callable[[Turn | None, tuple[int, ...], "Activation | None"], Awaitable[None]]
+Compute = Callable[[Segments | None, tuple[int, ...]], Awaitable[Computed]]
+Send = Callable[[Segments | None, tuple[int, ...], Computed], Awaitable[None]]
 
 
 class Head:
@@ -86,51 +86,56 @@ class Head:
         except asyncio.QueueFull:  # the master has not read for tens of thousands of tokens: it is gone
             self.hang_up(self._reports)
 
-    def returned(self, sampled: pb.Sampled) -> None:
+    def returned(self, frame: pb.Frame) -> None:
         """The oldest frame in the ring came back from the tail."""
-        self._took(sampled.slot, picked_of(sampled))
+        picked = {each.slot: picked_of(each) for each in frame.sampled}
+        self._took(picked, stage_seconds(frame))
 
-    def _took(self, slot: int, picked: Picked) -> None:
+    def _took(self, picked: dict[int, Picked], stage_s: tuple[float, ...]) -> None:
         self._returns += 1
+        rows = [Returned(slot, each.tokens, each.finish) for slot, each in picked.items()]
         try:
-            progress = self._batcher.returned(slot, picked.tokens, picked.finish)
+            progress = self._batcher.returned(rows, stage_s)
         except ValueError as error:
             self.lost(str(error))
             return
         self._wake.set()
-        if progress is not None:
-            self._report(
-                pb.HeadReport(
-                    request=progress.request,
-                    tokens=picked.tokens,
-                    logprobs=[logprob_to_wire(each) for each in picked.logprobs],
-                    finish=FINISH_TO_WIRE[picked.finish],
-                    error=picked.error,
-                    passes=progress.passes,
-                    prompt_done=progress.prompt_done,
-                    frame_bytes=self._frame_bytes(),
-                )
-            )
+        for news, each in zip(progress, picked.values(), strict=True):
+            if news is not None:
+                self._report(self._news(news, each))
+
+    def _news(self, progress: Progress, picked: Picked) -> pb.HeadReport:
+        return pb.HeadReport(
+            request=progress.request,
+            tokens=picked.tokens,
+            logprobs=[logprob_to_wire(each) for each in picked.logprobs],
+            finish=FINISH_TO_WIRE[picked.finish],
+            error=picked.error,
+            passes=progress.passes,
+            prompt_done=progress.prompt_done,
+            frame_bytes=self._frame_bytes(),
+        )
 
     async def drive(self) -> None:
-        """Send turns until cancelled."""
+        """Send passes until cancelled."""
         while True:
             self._wake.clear()
-            while not self._lost and (turn := self._batcher.next_turn()) is not None:
-                await self._go(turn)
+            while not self._lost and (sent := self._batcher.next_pass()) is not None:
+                await self._go(sent)
             if not self._lost and (released := self._batcher.take_released()):
-                await self._compute(None, released)
+                computed = await self._compute(None, released)
                 if self._send is not None:
-                    await self._send(None, released, None)
+                    await self._send(None, released, computed)
             await self._sleep()
 
-    async def _go(self, turn: Turn) -> None:
+    async def _go(self, sent: Segments) -> None:
         released = self._batcher.take_released()
-        result = await self._compute(turn, released)
-        if isinstance(result, Picked):
-            self._took(turn.slot, result)
-        elif isinstance(result, Activation) and self._send is not None:
-            await self._send(turn, released, result)
+        computed = await self._compute(sent, released)
+        if isinstance(computed.out, tuple):
+            picked = zip(sent.turns, computed.out, strict=True)
+            self._took({turn.slot: each for turn, each in picked}, (computed.seconds,))
+        elif self._send is not None:
+            await self._send(sent, released, computed)
 
     async def _sleep(self) -> None:
         """Until something comes; with frames in the ring, not for ever."""

@@ -8,9 +8,10 @@ from collections.abc import Callable
 import grpc
 import grpc.aio
 
-from ringleader.shard.batcher import Turn
+from ringleader.shard.batcher import Segments
 from ringleader.shard.engine import Activation
-from ringleader.shard.frames import frame
+from ringleader.shard.frames import frame, sampled_frame
+from ringleader.shard.sampler import Picked
 from ringleader.trust.channels import open_channel
 from ringleader.trust.credentials import Credentials
 from ringleader.v1 import ring_pb2 as pb
@@ -42,7 +43,7 @@ class NextLink:
         self._call = rpc.RingStub(self._channel).Pass()
         self._step = 0
         self._reader: asyncio.Task[None] | None = None
-        self.frame_bytes = 0  # of the last frame that carried one sampling segment
+        self.frame_bytes = 0  # of the last frame that carried one sampling segment alone
 
     async def open(self) -> None:
         """Wait until the next shard can be reached. Raises TimeoutError, ConnectionError."""
@@ -63,18 +64,24 @@ class NextLink:
         if tell is not None:
             tell(reason)
 
-    async def send(self, turn: Turn | None, released: tuple[int, ...], activation: Activation | None) -> None:
+    async def send(
+        self,
+        sent: Segments | None,
+        released: tuple[int, ...],
+        activation: Activation | None,
+        stage_s: tuple[float, ...] = (),
+    ) -> None:
         """Send one frame; a broken link is told through `on_break`, not raised."""
         self._step += 1
-        message = frame(self._plan, self._epoch, self._step, turn, released, activation)
-        if turn is not None and turn.sample and turn.position:
+        message = frame(self._plan, self._epoch, self._step, sent, released, activation, stage_s)
+        if sent is not None and not sent.batch and sent.turns[0].sample and sent.turns[0].position:
             self.frame_bytes = message.ByteSize()
         await self._write(message)
 
-    async def send_sampled(self, picked: pb.Sampled) -> None:
+    async def send_sampled(self, sent: Segments, picked: tuple[Picked, ...], stage_s: tuple[float, ...]) -> None:
         """Send what the tail picked back to the head."""
         self._step += 1
-        await self._write(pb.Frame(plan=self._plan, epoch=self._epoch, step=self._step, sampled=[picked]))
+        await self._write(sampled_frame(self._plan, self._epoch, self._step, sent, picked, stage_s))
 
     async def _write(self, message: pb.Frame) -> None:
         try:

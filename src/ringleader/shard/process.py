@@ -118,6 +118,7 @@ def _load(options: ShardOptions) -> Any:
     """On the MLX thread: the range's weights, and the tokenizer on the tail."""
     from ringleader.shard.engine import Engine
     from ringleader.shard.loader import load_slice
+    from ringleader.shard.riding import ride_of
     from ringleader.tokenizer import load_tokenizer
 
     part = load_slice(
@@ -127,7 +128,7 @@ def _load(options: ShardOptions) -> Any:
     if part.tail:
         tokenizer = load_tokenizer(options.directory)
         _ = tokenizer.grammar_view  # a second's work; not in the first request
-    return Engine(part, tokenizer)
+    return Engine(part, tokenizer, ride=ride_of(part))
 
 
 def _say(**line: Any) -> None:

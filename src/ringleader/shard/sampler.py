@@ -1,34 +1,35 @@
-"""Picks the next tokens of one slot at the tail: bias, penalties, grammar mask, draw, forced followers.
+"""Picks the next tokens of slots at the tail: bias, penalties, grammar mask, draw, forced followers.
 
 The mask comes after everything that moves logits, so that no bias or penalty can bring back a token that
-the grammar refuses. A draw is a function of (seed, position): nothing else may influence it.
+the grammar refuses. What one slot's sampler cannot do costs that slot alone.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 from mlx_lm.sample_utils import (
-    apply_min_p,
-    apply_top_k,
-    apply_top_p,
     make_frequency_penalty,
     make_presence_penalty,
     make_repetition_penalty,
 )
 
 from ringleader.shard.closing import Closer
+from ringleader.shard.drawing import drawn, legal_tokens, masked
 from ringleader.shard.steering import Steering
-from ringleader.values import Finish, SlotSpec, TokenLogprob
+from ringleader.values import Finish, Sampling, SlotSpec, TokenLogprob
 
 FOLLOWERS_MAX = 512  # forced tokens returned with one sampled token; the rest comes with the next
 WHOLE_HISTORY = 1 << 30
+GRAMMAR_DEADLINE_S = 60.0  # it is compiled while the prompt is computed, in a second at most
+
+log = logging.getLogger("ringleader.shard")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,6 @@ class Sampler:
         self._closer = closer
         self._steering: Steering | None = None
         self._history: list[int] = []  # the prompt, then what was returned
-        self._mask: Any = None
 
     def extend_prompt(self, tokens: tuple[int, ...]) -> None:
         """Remember what is fed, in order: the prompt (penalties and the grammar's opening read it), then what an
@@ -74,25 +74,35 @@ class Sampler:
         """Tokens returned so far, followers and end token included."""
         return max(0, len(self._history) - self._spec.prompt_tokens)
 
-    def pick(self, logits: Any, meanwhile: Callable[[], None] = lambda: None) -> Picked:
-        """Sample after `logits` [vocabulary] (any float type), lazily computed. Evaluates them.
+    @property
+    def matcher(self) -> Any:
+        """The grammar's state; None without grammar, or before `begin`."""
+        return self._matcher
 
-        `meanwhile` is called while they are computed, unless this is the last token.
-        """
-        mx.async_eval(logits)  # the mask is made while the forward pass still runs
-        if error := self._start_grammar():
-            return Picked(finish="error", error=error)
-        raw = logits.astype(mx.float32)
-        drawn = self._draw(self._masked(self._moved(raw)))
-        mx.async_eval(drawn)
-        if self.generated + 1 < self._spec.max_tokens:
-            meanwhile()
-        return self._accept(int(cast("int", drawn.item())), raw)
+    @property
+    def sampling(self) -> Sampling:
+        return self._spec.sampling
+
+    @property
+    def position(self) -> int:
+        """Tokens before the next draw."""
+        return len(self._history)
+
+    def goes_on(self) -> bool:
+        """Whether more than one token is left of the budget."""
+        return self.generated + 1 < self._spec.max_tokens
+
+    def pick(self, logits: Any, meanwhile: Callable[[], None] = lambda: None) -> Picked:
+        """Sample after `logits` [vocabulary]; see `pick_rows`."""
+        return pick_rows([self], logits[None], meanwhile)[0]
+
+    def begin(self) -> str:
+        """Wait for the grammar, if it is not here yet; what is wrong with it, or nothing."""
+        return "" if self._pending is None else self._start_grammar()
 
     def _start_grammar(self) -> str:
-        if self._pending is None:
-            return ""
-        self._matcher, self._pending = self._pending.result(timeout=60), None
+        assert self._pending is not None
+        self._matcher, self._pending = self._pending.result(timeout=GRAMMAR_DEADLINE_S), None
         spec = self._spec
         opening = self._history[spec.prompt_tokens - spec.opening_tokens : spec.prompt_tokens]
         if self._matcher.is_error():
@@ -100,7 +110,7 @@ class Sampler:
         if opening and not self._matcher.consume_tokens(opening):
             return "the opening does not begin the grammar"
         if self._closer is not None:
-            self._steering = Steering(self._closer.result(timeout=60), spec, self._matcher)
+            self._steering = Steering(self._closer.result(timeout=GRAMMAR_DEADLINE_S), spec, self._matcher)
         return self._go_again()
 
     def _go_again(self) -> str:
@@ -118,9 +128,15 @@ class Sampler:
             at += 1 + len(followers)
         return ""
 
-    def _moved(self, logits: Any) -> Any:
+    @property
+    def moves(self) -> bool:
+        """Whether bias or penalties move this slot's logits."""
+        s = self._spec.sampling
+        return bool(s.logit_bias or s.repetition_penalty != 1.0 or s.presence_penalty or s.frequency_penalty)
+
+    def moved(self, rows: Any) -> Any:
+        """Logits [1, vocabulary] after bias and penalties."""
         sampling = self._spec.sampling
-        rows = logits[None]
         if sampling.logit_bias:
             at = mx.array([token for token, _ in sampling.logit_bias])
             rows = rows.at[:, at].add(mx.array([bias for _, bias in sampling.logit_bias]))
@@ -131,35 +147,10 @@ class Sampler:
             rows = make_presence_penalty(sampling.presence_penalty, WHOLE_HISTORY)(mx.array(answer), rows)
         if answer and sampling.frequency_penalty:
             rows = make_frequency_penalty(sampling.frequency_penalty, WHOLE_HISTORY)(mx.array(answer), rows)
-        return rows[0]
+        return rows
 
-    def _masked(self, logits: Any) -> Any:
-        if self._matcher is None:
-            return logits
-        from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
-
-        if self._mask is None:
-            self._mask = allocate_token_bitmask(1, logits.shape[-1])
-        fill_next_token_bitmask(self._matcher, self._mask, 0)
-        legal = np.unpackbits(self._mask.view(np.uint8), bitorder="little")[: logits.shape[-1]]
-        return mx.where(mx.array(legal.astype(np.bool_)), logits, -math.inf)
-
-    def _draw(self, logits: Any) -> Any:
-        """The token's id, not yet computed."""
-        sampling = self._spec.sampling
-        if sampling.temperature == 0.0:
-            return mx.argmax(logits)
-        rows = (logits / sampling.temperature)[None]
-        rows = rows - mx.logsumexp(rows, axis=-1, keepdims=True)
-        if 0 < sampling.top_k < rows.shape[-1]:
-            rows = apply_top_k(rows, sampling.top_k)
-        if sampling.top_p < 1.0:
-            rows = apply_top_p(rows, sampling.top_p)
-        if sampling.min_p > 0.0:
-            rows = apply_min_p(rows, sampling.min_p)
-        return mx.random.categorical(rows, key=draw_key(sampling.seed, len(self._history)))
-
-    def _accept(self, token: int, raw: Any) -> Picked:
+    def accept(self, token: int, raw: Any) -> Picked:
+        """Take the drawn `token`; `raw` are the model's own logits [vocabulary], read where logprobs are asked for."""
         room = self._spec.max_tokens - self.generated
         stopped = token in self._eos and self._matcher is None
         if self._steering is not None:
@@ -202,10 +193,45 @@ class Sampler:
         return (sampled, *(TokenLogprob(token, 0.0) for token in tokens[1:]))
 
 
-def draw_key(seed: int, position: int) -> Any:
-    """The random key of the draw at `position` (tokens before it): SplitMix64's step keeps neighbours apart."""
-    return mx.random.key((seed + (position + 1) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF)
-
-
 def _finite(value: Any) -> float:
     return max(float(value), -9999.0)
+
+
+def pick_rows(samplers: Sequence[Sampler], logits: Any, meanwhile: Callable[[], None] = lambda: None) -> list[Picked]:
+    """Sample for each row of `logits` [rows, vocabulary] (any float type), lazily computed. Evaluates them, once.
+
+    `meanwhile` is called while they are computed, unless every row takes its last token.
+    """
+    mx.async_eval(logits)  # the masks are made while the forward pass still runs
+    errors = [_tried(sampler.begin) for sampler in samplers]
+    sound = [not error for error in errors]
+    matchers = [sampler.matcher if ok else None for sampler, ok in zip(samplers, sound, strict=True)]
+    legal = legal_tokens(matchers, logits.shape[-1])
+    raw = rows = logits.astype(mx.float32)
+    if any(ok and sampler.moves for sampler, ok in zip(samplers, sound, strict=True)):
+        each = [raw[at : at + 1] for at in range(len(samplers))]
+        rows = mx.concatenate([s.moved(row) if s.moves else row for s, row in zip(samplers, each, strict=True)])
+    tokens = drawn(masked(rows, legal), [s.sampling for s in samplers], [s.position for s in samplers])
+    mx.async_eval(tokens)
+    if any(sampler.goes_on() for sampler in samplers):
+        meanwhile()
+    found = []
+    for at, (sampler, token, error) in enumerate(zip(samplers, tokens.tolist(), errors, strict=True)):
+        found.append(Picked(finish="error", error=error) if error else _accepted(sampler, token, raw[at]))
+    return found
+
+
+def _tried(begin: Callable[[], str]) -> str:
+    try:
+        return begin()
+    except Exception as fault:
+        log.error("a slot's grammar could not be begun", exc_info=fault)
+        return f"the grammar could not be begun: {fault!r}"
+
+
+def _accepted(sampler: Sampler, token: int, raw: Any) -> Picked:
+    try:
+        return sampler.accept(token, raw)
+    except Exception as fault:  # other rows go on: whatever it was, it is told to this slot's request
+        log.error("a slot's token could not be taken", exc_info=fault)
+        return Picked(finish="error", error=f"its token could not be taken: {fault!r}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, TypeVarTuple
@@ -16,17 +17,16 @@ import grpc
 import grpc.aio
 
 from ringleader.errors import NotTrusted
-from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Limits, Turn
-from ringleader.shard.engine import Activation, Engine, FrameRefused
-from ringleader.shard.frames import FRAME_BYTES_MAX, activation_of, sampled, turn_of
+from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Limits, Segments
+from ringleader.shard.engine import Activation, Computed, Engine, FrameRefused
+from ringleader.shard.frames import FRAME_BYTES_MAX, activation_of, segments_of, stage_seconds
 from ringleader.shard.head import Head
 from ringleader.shard.link import NextLink
-from ringleader.shard.sampler import Picked
 from ringleader.trust.credentials import Credentials
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.v1 import ring_pb2_grpc as rpc
 from ringleader.values import LayerRange, NodeId
-from ringleader.wire import EPOCH_KEY, PROTOCOL_VERSION
+from ringleader.wire import EPOCH_KEY, PROTOCOL_VERSION, RIDE_FROM_WIRE, RIDE_TO_WIRE
 
 log = logging.getLogger("ringleader.shard")
 
@@ -86,6 +86,7 @@ class ShardService(rpc.RingServicer):
             stop_layer=self._layers.stop,
             slots=self._engine.slots,
             memory_bytes=await self._on_thread(self._engine.memory_bytes),
+            ride=RIDE_TO_WIRE[self._engine.ride],
         )
 
     async def Link(self, request: pb.LinkRequest, context: Context) -> pb.LinkReply:
@@ -108,7 +109,7 @@ class ShardService(rpc.RingServicer):
                     f"the next shard at {request.next_address} does not answer: {error!r}",
                 )
         if request.index == 0:
-            self._start_head(request.shards)
+            self._start_head(request)
         log.info("linked as %d of %d", request.index + 1, request.shards)
         return pb.LinkReply()
 
@@ -125,9 +126,15 @@ class ShardService(rpc.RingServicer):
         self._next = link
         await link.open()
 
-    def _start_head(self, shards: int) -> None:
+    def _start_head(self, request: pb.LinkRequest) -> None:
         chunk = max(1, min(CHUNK_TOKENS_MAX, FRAME_BYTES_MAX // self._engine.row_bytes))
-        limits = Limits(chunk_tokens=chunk, flight_max=shards, kv_tokens_max=self._kv_tokens_max)
+        limits = Limits(
+            chunk_tokens=chunk,
+            flight_max=request.shards,
+            kv_tokens_max=self._kv_tokens_max,
+            ride=RIDE_FROM_WIRE[request.ride],
+            machines=tuple(request.machines) or tuple(range(request.shards)),
+        )
         link = self._next
         self._head = Head(
             limits,
@@ -201,36 +208,40 @@ class ShardService(rpc.RingServicer):
 
     async def _handle(self, frame: pb.Frame) -> None:
         if self._head is not None:
-            for each in frame.sampled:
-                self._head.returned(each)
+            if frame.sampled:
+                self._head.returned(frame)
             return
-        turn, released = turn_of(frame), tuple(frame.released)
-        result = await self._compute(turn, released, None if turn is None else activation_of(frame))
+        sent, released = segments_of(frame), tuple(frame.released)
+        computed = await self._compute(sent, released, None if sent is None else activation_of(frame))
         link = self._next
         if link is None:
             raise FrameRefused("this shard has no next one")
-        if isinstance(result, Picked) and turn is not None:
-            await link.send_sampled(sampled(turn.slot, result))
+        so_far = stage_seconds(frame)
+        if isinstance(computed.out, tuple) and sent is not None:
+            await link.send_sampled(sent, computed.out, (*so_far, computed.seconds))
         elif not self._engine.is_tail:
-            await self._send(turn, released, result if isinstance(result, Activation) else None)
+            await self._send(sent, released, computed, so_far)
 
-    async def _send(self, turn: Turn | None, released: tuple[int, ...], activation: Activation | None) -> None:
-        """Send our part on; while the others compute theirs, prepare the slot's next step."""
+    async def _send(
+        self, sent: Segments | None, released: tuple[int, ...], computed: Computed, so_far: tuple[float, ...] = ()
+    ) -> None:
+        """Send our part on; while the others compute theirs, prepare a lone slot's next step."""
+        activation = computed.out if isinstance(computed.out, Activation) else None
         if self._next is not None:
-            await self._next.send(turn, released, activation)
-        if turn is not None and turn.sample:
-            await self._on_thread(self._engine.prepare, turn.slot)
+            await self._next.send(sent, released, activation, (*so_far, computed.seconds) if activation else ())
+        if sent is not None and not sent.batch and sent.turns[0].sample:
+            await self._on_thread(self._engine.prepare, sent.turns[0].slot)
 
     async def _compute(
-        self, turn: Turn | None, released: tuple[int, ...], received: Activation | None = None
-    ) -> Activation | Picked | None:
-        return await self._on_thread(self._run, turn, released, received)
+        self, sent: Segments | None, released: tuple[int, ...], received: Activation | None = None
+    ) -> Computed:
+        return await self._on_thread(self._run, sent, released, received)
 
-    def _run(
-        self, turn: Turn | None, released: tuple[int, ...], received: Activation | None
-    ) -> Activation | Picked | None:
+    def _run(self, sent: Segments | None, released: tuple[int, ...], received: Activation | None) -> Computed:
+        begun = time.perf_counter()
         self._engine.release(released)
-        return None if turn is None else self._engine.run(turn, received)
+        out = None if sent is None else self._engine.run(sent, received)
+        return Computed(out, time.perf_counter() - begun)
 
     async def _on_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)

@@ -9,13 +9,13 @@ head are then lazy arrays that nobody evaluates, so they cost no memory and no t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
-from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, make_prompt_cache
+from mlx_lm.models.cache import ArraysCache, BatchKVCache, CacheList, KVCache, make_prompt_cache
 
 from ringleader.errors import ModelUnsupported
 from ringleader.values import LayerRange
@@ -26,12 +26,12 @@ LIST_NAMES = ("layers", "h", "blocks")  # what mlx-lm's models call their list o
 class _Crossing:
     """What enters and leaves the kept layers during one forward pass."""
 
-    __slots__ = ("last_only", "received", "tapped")
+    __slots__ = ("last", "received", "tapped")
 
     def __init__(self) -> None:
         self.received: Any = None  # [batch, tokens, hidden], or None on the head
         self.tapped: Any = None
-        self.last_only = False
+        self.last: Any = None  # None: all positions; -1: the last; an array [batch, 1, 1]: this one of each row
 
 
 class _Stand(nn.Module):  # type: ignore[misc]  # mlx ships no types
@@ -50,7 +50,7 @@ class _PassThrough(_Stand):
 
     def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         for value in (*args, *kwargs.values()):
-            advance(value, x.shape[1])
+            advance(value, x.shape[1], x.shape[0])
         return x
 
 
@@ -71,8 +71,10 @@ class _Gate(_Stand):
             if not isinstance(out, mx.array):
                 raise ModelUnsupported("this family's layers return more than one array; it cannot be cut")
             crossing.tapped = out
-            if object.__getattribute__(self, "_tail") and crossing.last_only:
-                out = out[:, -1:, :]  # what follows the layers works position by position
+            if object.__getattribute__(self, "_tail") and crossing.last is not None:
+                # What follows the layers works position by position.
+                rows = isinstance(crossing.last, mx.array)
+                out = mx.take_along_axis(out, crossing.last, axis=1) if rows else out[:, -1:, :]
         return out
 
 
@@ -88,17 +90,19 @@ class _NoEmbedding(_Stand):
         return mx.zeros((*ids.shape, received.shape[-1]), dtype=received.dtype)
 
 
-def advance(cache: Any, count: int) -> None:
+def advance(cache: Any, count: int, rows: int = 1) -> None:
     """Advance a cache of a layer that is not ours by `count` tokens. Anything that is no cache is left alone."""
     if type(cache) is KVCache:
         cache.offset += count  # its masks read the offset alone
+    elif type(cache) is BatchKVCache:
+        cache.offset, cache._idx = cache.offset + count, cache._idx + count
     elif isinstance(cache, CacheList):
         for part in cache.caches:
-            advance(part, count)
+            advance(part, count, rows)
     elif isinstance(cache, ArraysCache):
         cache.advance(count)
     elif hasattr(cache, "update_and_fetch"):
-        narrow = mx.zeros((1, 1, count, 1))
+        narrow = mx.zeros((rows, 1, count, 1))
         cache.update_and_fetch(narrow, narrow)
         mx.eval([leaf for leaf in (cache.keys, cache.values) if isinstance(leaf, mx.array)])
 
@@ -138,15 +142,26 @@ class Slice:
         """Fresh mlx-lm caches for one sequence, one for each layer that has one, foreign layers included."""
         return list(make_prompt_cache(self._model))
 
-    def forward(self, tokens: Any, caches: list[Any], received: Any = None, *, last_only: bool = True) -> Any:
-        """Run the range over `tokens` (uint32 [1, n]) and extend `caches`.
+    def forward(
+        self,
+        tokens: Any,
+        caches: list[Any],
+        received: Any = None,
+        *,
+        last_only: bool = True,
+        lengths: Sequence[int] = (),
+    ) -> Any:
+        """Run the range over `tokens` (uint32 [batch, n]) and extend `caches`.
 
-        `received` is the previous shard's activation [1, n, hidden]; None on the head. Returns lazily: the
-        activation [1, n, hidden], or on the tail logits [1, 1, vocabulary] ([1, n, vocabulary] unless
-        `last_only`).
+        `received` is the previous shard's activation [batch, n, hidden]; None on the head. `lengths` says how many
+        tokens of each row are no padding, where rows differ. Returns lazily: the activation [batch, n, hidden], or on
+        the tail logits [batch, 1, vocabulary], after each row's last token ([batch, n, vocabulary] unless `last_only`).
         """
         crossing = self._crossing
-        crossing.received, crossing.tapped, crossing.last_only = received, None, last_only
+        crossing.received, crossing.tapped = received, None
+        crossing.last = -1 if last_only else None
+        if last_only and lengths and min(lengths) < tokens.shape[1]:
+            crossing.last = mx.array([length - 1 for length in lengths])[:, None, None]
         out = self._model(tokens, cache=caches)
         tapped = crossing.tapped
         crossing.received = crossing.tapped = None

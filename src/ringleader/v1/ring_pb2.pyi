@@ -7,6 +7,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Ride(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RIDE_ALONE: _ClassVar[Ride]
+    RIDE_EVEN: _ClassVar[Ride]
+    RIDE_RAGGED: _ClassVar[Ride]
+
 class DType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DTYPE_UNSPECIFIED: _ClassVar[DType]
@@ -26,6 +32,9 @@ class Finish(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FINISH_STOP: _ClassVar[Finish]
     FINISH_LENGTH: _ClassVar[Finish]
     FINISH_ERROR: _ClassVar[Finish]
+RIDE_ALONE: Ride
+RIDE_EVEN: Ride
+RIDE_RAGGED: Ride
 DTYPE_UNSPECIFIED: DType
 DTYPE_F32: DType
 DTYPE_F16: DType
@@ -45,23 +54,25 @@ class HelloRequest(_message.Message):
     def __init__(self, version: _Optional[int] = ...) -> None: ...
 
 class HelloReply(_message.Message):
-    __slots__ = ("version", "plan", "first_layer", "stop_layer", "slots", "memory_bytes")
+    __slots__ = ("version", "plan", "first_layer", "stop_layer", "slots", "memory_bytes", "ride")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
     FIRST_LAYER_FIELD_NUMBER: _ClassVar[int]
     STOP_LAYER_FIELD_NUMBER: _ClassVar[int]
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RIDE_FIELD_NUMBER: _ClassVar[int]
     version: int
     plan: bytes
     first_layer: int
     stop_layer: int
     slots: int
     memory_bytes: int
-    def __init__(self, version: _Optional[int] = ..., plan: _Optional[bytes] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
+    ride: Ride
+    def __init__(self, version: _Optional[int] = ..., plan: _Optional[bytes] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., ride: _Optional[_Union[Ride, str]] = ...) -> None: ...
 
 class LinkRequest(_message.Message):
-    __slots__ = ("plan", "epoch", "index", "shards", "next_address", "next_node", "term", "master", "share")
+    __slots__ = ("plan", "epoch", "index", "shards", "next_address", "next_node", "term", "master", "share", "ride", "machines")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -71,6 +82,8 @@ class LinkRequest(_message.Message):
     TERM_FIELD_NUMBER: _ClassVar[int]
     MASTER_FIELD_NUMBER: _ClassVar[int]
     SHARE_FIELD_NUMBER: _ClassVar[int]
+    RIDE_FIELD_NUMBER: _ClassVar[int]
+    MACHINES_FIELD_NUMBER: _ClassVar[int]
     plan: bytes
     epoch: int
     index: int
@@ -80,7 +93,9 @@ class LinkRequest(_message.Message):
     term: int
     master: str
     share: Share
-    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., index: _Optional[int] = ..., shards: _Optional[int] = ..., next_address: _Optional[str] = ..., next_node: _Optional[str] = ..., term: _Optional[int] = ..., master: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ...) -> None: ...
+    ride: Ride
+    machines: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., index: _Optional[int] = ..., shards: _Optional[int] = ..., next_address: _Optional[str] = ..., next_node: _Optional[str] = ..., term: _Optional[int] = ..., master: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., ride: _Optional[_Union[Ride, str]] = ..., machines: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class LinkReply(_message.Message):
     __slots__ = ()
@@ -101,7 +116,7 @@ class Share(_message.Message):
     def __init__(self, digest: _Optional[str] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., layers: _Optional[int] = ..., kv_tokens: _Optional[int] = ...) -> None: ...
 
 class Frame(_message.Message):
-    __slots__ = ("plan", "epoch", "step", "segments", "tensor", "dtype", "shape", "released", "sampled")
+    __slots__ = ("plan", "epoch", "step", "segments", "tensor", "dtype", "shape", "released", "sampled", "batch", "stage_us")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +126,8 @@ class Frame(_message.Message):
     SHAPE_FIELD_NUMBER: _ClassVar[int]
     RELEASED_FIELD_NUMBER: _ClassVar[int]
     SAMPLED_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    STAGE_US_FIELD_NUMBER: _ClassVar[int]
     plan: bytes
     epoch: int
     step: int
@@ -120,7 +137,9 @@ class Frame(_message.Message):
     shape: _containers.RepeatedScalarFieldContainer[int]
     released: _containers.RepeatedScalarFieldContainer[int]
     sampled: _containers.RepeatedCompositeFieldContainer[Sampled]
-    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., step: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., tensor: _Optional[bytes] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., released: _Optional[_Iterable[int]] = ..., sampled: _Optional[_Iterable[_Union[Sampled, _Mapping]]] = ...) -> None: ...
+    batch: int
+    stage_us: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., step: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., tensor: _Optional[bytes] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., released: _Optional[_Iterable[int]] = ..., sampled: _Optional[_Iterable[_Union[Sampled, _Mapping]]] = ..., batch: _Optional[int] = ..., stage_us: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Segment(_message.Message):
     __slots__ = ("slot", "position", "count", "kind", "spec", "tokens")

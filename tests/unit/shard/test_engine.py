@@ -9,7 +9,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from ringleader.shard.batcher import Turn
+from ringleader.shard.batcher import Segments, Turn
 from ringleader.shard.engine import Activation, Engine, FrameRefused
 from ringleader.shard.loader import load_slice
 from ringleader.shard.sampler import Picked
@@ -50,15 +50,16 @@ def activation(rows: int, dtype: str = "f32") -> Activation:
 
 
 def sent_on(head: Engine, turn: Turn) -> Activation:
-    out = head.run(turn, None)
+    out = head.run(Segments((turn,)), None)
     assert isinstance(out, Activation)
     return out
 
 
 def picked(tail: Engine, turn: Turn, received: Activation) -> Picked:
-    out = tail.run(turn, received)
-    assert isinstance(out, Picked)
-    return out
+    out = tail.run(Segments((turn,)), received)
+    assert isinstance(out, tuple)
+    (found,) = out
+    return found
 
 
 def test_a_prompt_in_chunks_picks_what_the_prompt_at_once_picks(head: Engine, tail: Engine) -> None:
@@ -83,7 +84,7 @@ def test_slots_do_not_see_each_other(head: Engine, tail: Engine) -> None:
 def test_a_segment_that_does_not_follow_its_slot_is_refused(head: Engine, tail: Engine, position: int) -> None:
     first = picked(tail, BEGIN, sent_on(head, BEGIN))
     with pytest.raises(FrameRefused, match="slot 1 is at 4"):
-        tail.run(Turn(1, position, (7,), True, None), activation(1))
+        tail.run(Segments((Turn(1, position, (7,), True, None),)), activation(1))
     right = Turn(1, 4, first.tokens, True, None)
     assert picked(tail, right, sent_on(head, right)).tokens, "the slot is where it was"
 
@@ -91,7 +92,7 @@ def test_a_segment_that_does_not_follow_its_slot_is_refused(head: Engine, tail: 
 @pytest.mark.parametrize("turn", [Turn(9, 0, (7,), True, None), Turn(9, 3, (7,), True, SPEC)])
 def test_a_slot_that_was_never_begun_is_refused(tail: Engine, turn: Turn) -> None:
     with pytest.raises(FrameRefused, match="slot 9 is not known"):
-        tail.run(turn, activation(1))
+        tail.run(Segments((turn,)), activation(1))
     assert tail.slots == 0
 
 
@@ -110,28 +111,28 @@ def test_a_slot_that_was_never_begun_is_refused(tail: Engine, turn: Turn) -> Non
 )
 def test_a_malformed_activation_is_refused_and_changes_nothing(head: Engine, tail: Engine, wrong: Activation) -> None:
     with pytest.raises(FrameRefused, match="activation of"):
-        tail.run(BEGIN, wrong)
+        tail.run(Segments((BEGIN,)), wrong)
     assert tail.slots == 0, "no slot is begun by a frame that is refused"
     assert picked(tail, BEGIN, sent_on(head, BEGIN)).tokens
     following = Turn(1, 4, (7, 7, 7, 7), True, None)
     with pytest.raises(FrameRefused, match="activation of"):
-        tail.run(following, wrong)
+        tail.run(Segments((following,)), wrong)
     assert picked(tail, following, sent_on(head, following)).tokens
 
 
 def test_more_slots_than_there_is_room_for_are_refused(directory: Path) -> None:
     engine = engine_of(directory, 0, 2, slots_max=2)
     for slot in (1, 2):
-        engine.run(replace(BEGIN, slot=slot), None)
+        engine.run(Segments((replace(BEGIN, slot=slot),)), None)
     with pytest.raises(FrameRefused, match="no room for slot 3"):
-        engine.run(replace(BEGIN, slot=3), None)
+        engine.run(Segments((replace(BEGIN, slot=3),)), None)
     engine.release((1,))
-    assert isinstance(engine.run(replace(BEGIN, slot=3), None), Activation)
+    assert isinstance(engine.run(Segments((replace(BEGIN, slot=3),)), None), Activation)
 
 
 def test_released_slots_are_forgotten_and_unknown_ones_are_no_fault(head: Engine) -> None:
-    head.run(BEGIN, None)
-    head.run(replace(BEGIN, slot=2), None)
+    head.run(Segments((BEGIN,)), None)
+    head.run(Segments((replace(BEGIN, slot=2),)), None)
     head.release((1, 77))
     assert head.slots == 1
     head.reset()
@@ -146,7 +147,7 @@ def test_half_precision_travels_bit_for_bit(directory: Path, tmp_path: Path, nam
     sent: Activation | None = None
     expected: mx.array | None = None
     for engine, part in zip(engines, parts, strict=True):
-        out = engine.run(BEGIN, sent)
+        out = engine.run(Segments((BEGIN,)), sent)
         assert isinstance(out, Activation)
         expected = part.forward(mx.array([PROMPT], dtype=mx.uint32), part.make_caches(), expected)
         assert expected is not None and expected.dtype == dtype
@@ -172,7 +173,7 @@ def test_a_step_that_was_prepared_is_taken_or_undone_as_the_next_turn_wants(head
 
 
 def test_preparing_for_a_slot_that_has_gone_does_nothing(head: Engine) -> None:
-    head.run(BEGIN, None)
+    head.run(Segments((BEGIN,)), None)
     head.release((1,))
     head.prepare(1)
     assert head.slots == 0
@@ -184,9 +185,9 @@ def test_a_frame_that_is_refused_does_not_use_up_what_was_prepared(head: Engine,
     sent = sent_on(head, following)
     tail.prepare(1)
     with pytest.raises(FrameRefused):
-        tail.run(replace(following, position=9), sent)
+        tail.run(Segments((replace(following, position=9),)), sent)
     with pytest.raises(FrameRefused):
-        tail.run(following, activation(2))
+        tail.run(Segments((following,)), activation(2))
     once = picked(tail, following, sent)
     again = replace(BEGIN, slot=2)
     picked(tail, again, sent_on(head, again))

@@ -1,0 +1,112 @@
+"""What a pass costs, and what follows: how many batches, how long a prompt's chunk, how wide a pass. Pure.
+
+A stage's time is taken as a line: so many seconds to read its weights once, so many more for each token computed.
+Every frame tells what each stage took; old passes count less and less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+MEMORY = 0.98  # a pass counts this much of the next one: about fifty passes are remembered
+GAP_MAX = 2.75  # a pass with a prompt's chunk before it, in passes without: answers that run keep their rhythm
+CHUNK_MIN = 8  # tokens; with fewer, reading the weights is all that a prompt does
+MARGIN = 0.95  # another number of batches must be this much faster than the one to expect: moving rows costs copies
+FREE_ROWS = 16  # tokens that are computed in the time of one reading, while nothing has been measured
+
+
+@dataclass(slots=True)
+class _Line:
+    """One stage's line through its (tokens, seconds), by least squares with fading weights."""
+
+    weight: float = 0.0
+    x: float = 0.0
+    y: float = 0.0
+    xx: float = 0.0
+    xy: float = 0.0
+
+    def saw(self, tokens: int, seconds: float) -> None:
+        terms = (1.0, tokens, seconds, tokens * tokens, tokens * seconds)
+        sums = (self.weight, self.x, self.y, self.xx, self.xy)
+        self.weight, self.x, self.y, self.xx, self.xy = (
+            MEMORY * total + term for total, term in zip(sums, terms, strict=True)
+        )
+
+    def read(self) -> tuple[float, float]:
+        """Seconds for the weights and seconds a token; neither is negative."""
+        mean_x, mean_y = self.x / self.weight, self.y / self.weight
+        spread = self.xx / self.weight - mean_x * mean_x
+        if spread <= 1e-6 * (1 + mean_x * mean_x):
+            return mean_y, 0.0  # passes of one size tell nothing of others
+        slope = max(0.0, (self.xy / self.weight - mean_x * mean_y) / spread)
+        if mean_y < slope * mean_x:
+            return 0.0, mean_y / mean_x
+        return mean_y - slope * mean_x, slope
+
+
+@dataclass(slots=True)
+class Rhythm:
+    """The stages of one ring; `machines` names the machine of each, equal numbers for the same one."""
+
+    machines: tuple[int, ...] = (0,)
+    _lines: list[_Line] = field(default_factory=list)
+
+    def saw(self, tokens: int, stage_s: Sequence[float]) -> None:
+        """A pass over `tokens` positions (padding too) took so long in each stage; other lengths are passed over."""
+        if len(stage_s) != len(self.machines):
+            return
+        self._lines = self._lines or [_Line() for _ in self.machines]
+        for line, seconds in zip(self._lines, stage_s, strict=True):
+            line.saw(tokens, seconds)
+
+    def batches(self, rows: int) -> int:
+        """Into how many batches to split `rows` answers that run.
+
+        By default as many as there are machines, so that all compute at once. Stages that share a machine gain
+        nothing from it and read their weights more often. A batch is back after a whole way round, and no machine does
+        more than one thing at a time: so the time for all is max(way round, batches x the busiest machine's part).
+        """
+        expected = max(1, min(rows, len(set(self.machines))))
+        if not self._lines or rows < 2:
+            return expected
+        best = min(range(1, min(rows, len(self.machines)) + 1), key=lambda count: (self._cycle(count, rows), count))
+        return best if self._cycle(best, rows) < MARGIN * self._cycle(expected, rows) else expected
+
+    def _cycle(self, count: int, rows: int) -> float:
+        stages = self._stage_s(-(-rows // count))
+        parts = dict.fromkeys(self.machines, 0.0)
+        for machine, seconds in zip(self.machines, stages, strict=True):
+            parts[machine] += seconds
+        return max(sum(stages), count * max(parts.values()))
+
+    def _stage_s(self, tokens: int) -> list[float]:
+        return [weights + tokens * each for weights, each in (line.read() for line in self._lines)]
+
+    def chunk_tokens(self, running_rows: int, most: int) -> int:
+        """How many tokens of a prompt to compute between two passes of answers that run; `most` without any."""
+        if not running_rows or not self._lines:
+            return most
+        lines = [line.read() for line in self._lines]
+        fixed, each = sum(weights for weights, _ in lines), sum(token for _, token in lines)
+        if each <= 0:
+            return most
+        room = (GAP_MAX - 1) * (fixed + running_rows * each) - fixed
+        return max(min(CHUNK_MIN, most), min(most, int(room / each)))
+
+    def width(self, counts: Sequence[int], most: int, ragged: bool) -> int:
+        """How many tokens of each row a pass takes, where row i has `counts[i]` to give; at most `most` for all rows.
+
+        The width with the most tokens a second, padding paid for. Rows that cannot be padded give the same number.
+        """
+        limit = max(1, min(most // len(counts), max(counts) if ragged else min(counts)))
+        lines = [line.read() for line in self._lines]
+        fixed, each = sum(weights for weights, _ in lines), sum(token for _, token in lines)
+        if each <= 0:
+            fixed, each = float(FREE_ROWS), 1.0
+
+        def rate(width: int) -> float:
+            return sum(min(count, width) for count in counts) / (fixed + width * len(counts) * each)
+
+        widths = sorted({1, *(min(count, limit) for count in counts)})
+        return max(widths, key=lambda width: (rate(width), width))
