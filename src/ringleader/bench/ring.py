@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,66 +51,96 @@ class Run:
 
 @dataclass(slots=True)
 class BenchRing:
-    """One linked ring. Requests are asked one after the other."""
+    """One linked ring. Requests may be asked one after the other or at once."""
 
     shards: int
     _client: RingClient
-    _news: asyncio.Queue[tuple[float, Tokens] | str]
+    _ear: Ear
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
-    async def ask(self, prompt: tuple[int, ...], spec: SlotSpec) -> Run:
-        """Submit one request and wait for its end. Raises RingLost when it does not come to one."""
+    async def ask(self, prompt: tuple[int, ...], spec: SlotSpec, begun: asyncio.Event | None = None) -> Run:
+        """Submit one request and wait for its end; `begun` is set by its second token.
+
+        Raises RingLost when it does not come to an end.
+        """
         arrivals: list[tuple[float, int]] = []
         tokens: list[int] = []
         forced = 0
         started = time.perf_counter()
-        self._client.submit(RequestId(f"bench-{next(self._numbers)}"), prompt, spec)
-        while True:
-            arrived, news = await self._next()
-            if news.finish == "error":
-                raise RingLost(f"a shard could not answer: {news.error}")
-            if news.tokens:
-                arrivals.append((arrived - started, len(news.tokens)))
-                tokens += news.tokens
-                forced += len(news.tokens) - 1
-            if news.finish:
-                return Run(tuple(tokens), tuple(arrivals), news.passes, forced, news.frame_bytes)
+        request = RequestId(f"bench-{next(self._numbers)}")
+        with self._ear.listening(request) as heard:
+            self._client.submit(request, prompt, spec)
+            while True:
+                arrived, news = await _next(heard)
+                if news.finish == "error":
+                    raise RingLost(f"a shard could not answer: {news.error}")
+                if news.tokens:
+                    arrivals.append((arrived - started, len(news.tokens)))
+                    tokens += news.tokens
+                    forced += len(news.tokens) - 1
+                if begun is not None and len(tokens) > 1:
+                    begun.set()
+                if news.finish:
+                    return Run(tuple(tokens), tuple(arrivals), news.passes, forced, news.frame_bytes)
 
-    async def _next(self) -> tuple[float, Tokens]:
+
+News = asyncio.Queue["tuple[float, Tokens] | str"]
+
+
+class Ear:
+    """Hands each request's news to whoever listens for it, and a break to all."""
+
+    def __init__(self) -> None:
+        self._queues: dict[RequestId, News] = {}
+
+    @contextmanager
+    def listening(self, request: RequestId) -> Iterator[News]:
+        """The news of one request for the length of the block."""
+        self._queues[request] = asyncio.Queue()
         try:
-            async with asyncio.timeout(SILENCE_DEADLINE_S):
-                news = await self._news.get()
-        except TimeoutError as error:
-            raise RingLost(f"no word from the ring for {SILENCE_DEADLINE_S:.0f} s") from error
-        if isinstance(news, str):
-            raise RingLost(news)
-        return news
+            yield self._queues[request]
+        finally:
+            del self._queues[request]
+
+    def tokens(self, request: RequestId, tokens: Tokens) -> None:
+        if request in self._queues:
+            self._queues[request].put_nowait((time.perf_counter(), tokens))
+
+    def broke(self, reason: str) -> None:
+        for queue in self._queues.values():
+            queue.put_nowait(reason)
+
+
+async def _next(heard: News) -> tuple[float, Tokens]:
+    try:
+        async with asyncio.timeout(SILENCE_DEADLINE_S):
+            news = await heard.get()
+    except TimeoutError as error:
+        raise RingLost(f"no word from the ring for {SILENCE_DEADLINE_S:.0f} s") from error
+    if isinstance(news, str):
+        raise RingLost(news)
+    return news
 
 
 @asynccontextmanager
-async def open_ring(directory: Path, layers: int, shards: int) -> AsyncIterator[BenchRing]:
-    """A ring of so many shards, cut evenly; its processes end with the block.
+async def open_ring(directory: Path, layers: int, shards: int, *, batches: bool = True) -> AsyncIterator[BenchRing]:
+    """A ring of so many shards, cut evenly; its processes end with the block. Without `batches` requests take turns.
 
     Raises RingLost when a shard does not become ready, with its own last words.
     """
     loop = asyncio.get_running_loop()
     ready: list[asyncio.Future[str]] = [loop.create_future() for _ in range(shards)]
-    news: asyncio.Queue[tuple[float, Tokens] | str] = asyncio.Queue()
+    ear = Ear()
     supervisor = Supervisor("bench", lambda event: _heard(event, ready))
     plan = PlanHash(f"{shards:032x}")
-    client = RingClient(
-        plan=plan,
-        epoch=1,
-        on_tokens=lambda _, tokens: news.put_nowait((time.perf_counter(), tokens)),
-        on_break=news.put_nowait,
-    )
+    client = RingClient(plan=plan, epoch=1, on_tokens=ear.tokens, on_break=ear.broke, batches=batches)
     try:
         for index, part in enumerate(even_cuts(layers, shards)):
             supervisor.start(ShardStart(plan, index, directory, part, layers, HOST, KV_TOKENS_MAX))
         async with asyncio.timeout(READY_DEADLINE_S):
             addresses = await asyncio.gather(*ready)
         await client.open(tuple(addresses))
-        yield BenchRing(shards, client, news)
+        yield BenchRing(shards, client, ear)
     finally:
         await client.close()
         await supervisor.stop_all()

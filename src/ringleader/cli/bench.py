@@ -62,6 +62,22 @@ def hop(
     _show(f"hop: {hops} hops of 8 KiB on loopback", result, as_json)
 
 
+@app.command()
+def batch(
+    model: Model = DEFAULT_MODEL,
+    shards: Annotated[int, typer.Option(min=1, help="Shards of each ring, on this machine.")] = 1,
+    tokens: Tokens = 24,
+    runs: Rounds = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Tokens a second of 1, 4 and 16 requests that share passes, against the same in turns."""
+    from ringleader.bench.batch import measure_batch
+
+    directory, name = _resolve(model)
+    result = _run(measure_batch(directory, name, shards, tokens, runs, _say))
+    _show(f"batch: {name}, {shards} shards, {runs} rounds of {tokens} tokens", result, as_json)
+
+
 @app.command("forced-call")
 def forced_call(model: Model = DEFAULT_MODEL, tokens: Tokens = 256, runs: Rounds = 9, as_json: AsJson = False) -> None:
     """Passes and time of the demo's forced tool call over two shards, with and without forced followers."""

@@ -54,7 +54,8 @@ class RingClient:
     """One linked ring, one epoch. `on_tokens(request, tokens)` and `on_break(reason)` are called on the loop.
 
     With credentials, the shard at each place must be that of the node at the same place of `nodes`; where `nodes` is
-    empty, any member's. `whole` lets shards of the same layers take this plan on; `term` is the master's.
+    empty, any member's. `whole` lets shards of the same layers take this plan on; `term` is the master's. Without
+    `batches` requests take turns: to measure what sharing passes is worth.
     """
 
     plan: PlanHash
@@ -65,6 +66,7 @@ class RingClient:
     nodes: tuple[NodeId, ...] = ()
     term: Term = NO_TERM
     whole: Plan | None = None
+    batches: bool = True
     silent: int | None = None  # the shard that did not answer when the ring was linked
     _channel: grpc.aio.Channel | None = None
     _call: grpc.aio.StreamStreamCall[pb.HeadOrder, pb.HeadReport] | None = None
@@ -82,7 +84,7 @@ class RingClient:
             stubs = [rpc.RingStub(await stack.enter_async_context(channel)) for channel in channels]
             # First all greetings: a frozen shard would also make its neighbour's linking fail, and hide behind it.
             greeted = await asyncio.gather(*(self._greet(stub, i, addresses[i]) for i, stub in enumerate(stubs)))
-            ride = min(greeted, default=pb.RIDE_ALONE)  # what every shard can
+            ride = min(greeted) if self.batches else pb.RIDE_ALONE  # what every shard can
             await asyncio.gather(*(self._link(stub, i, addresses, ride) for i, stub in enumerate(stubs)))
         if self._closed:
             raise RingLost("the ring was closed while it was linked")
