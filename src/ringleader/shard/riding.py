@@ -6,6 +6,7 @@ unequal length. What a trial with a handful of tokens does not find right is not
 
 from __future__ import annotations
 
+import copy
 import logging
 from typing import Any, cast
 
@@ -15,9 +16,10 @@ from ringleader.shard.batches import Batch
 from ringleader.shard.slice import Slice, cache_arrays
 from ringleader.values import Ride
 
-PROMPTS = ((1, 5, 2), (7, 3, 4, 9, 6, 8, 2), (2, 9, 8, 4, 1))
-EVEN = (((3,), (6,), (4,)), ((8,), (2,), (7,)))  # passes of rows of one length: tokens of each row
-RAGGED = (((5,), (1, 7, 3), (2, 4)), ((9,), (2,), (6,)), ((4, 4, 2, 6), (3,), (5, 8)), ((1,), (8,), (3,)))
+Rows = tuple[tuple[int, ...], ...]  # the tokens of each row of a pass
+PROMPTS: Rows = ((1, 5, 2), (7, 3, 4, 9, 6, 8, 2))
+RAGGED: tuple[Rows, ...] = (((1, 7, 3), (5,)), ((9,), (2, 4)), ((4,), (3,)))
+EVEN: tuple[Rows, ...] = (((3,), (6,)), ((8,), (2,)))
 # Of a row's own norm, as the norm of the difference. Where a family reads a batch wrongly it is 0.7 and more; half
 # types and experts that change places at a hair's breadth are worth some percent.
 TOLERANCE = {mx.float32: 1e-3}
@@ -27,42 +29,38 @@ log = logging.getLogger("ringleader.shard")
 
 
 def ride_of(part: Slice) -> Ride:
-    """How rows of this slice's model may ride together. Runs some forty tokens through it."""
-    try:
-        if not _agree(part, EVEN):
-            return "alone"
-    except Exception as fault:  # noqa: BLE001  # whatever a model file raises over batch caches, the answer is no
-        log.info("sequences take turns: batches are not possible with this model (%r)", fault)
-        return "alone"
-    try:
-        return "ragged" if _agree(part, RAGGED) else "even"
-    except Exception as fault:  # noqa: BLE001  # as above
-        log.info("rows of unequal length are not possible with this model (%r)", fault)
-        return "even"
+    """How rows of this slice's model may ride together. Runs some twenty tokens through it."""
+    tries: tuple[tuple[Ride, tuple[Rows, ...]], ...] = (("ragged", RAGGED), ("even", EVEN))
+    for ride, passes in tries:
+        try:
+            if _agree(part, passes):
+                return ride
+        except Exception as fault:  # noqa: BLE001  # whatever a model file raises over batch caches: the answer is no
+            log.info("this model's rows cannot be %s in one pass: %r", ride, fault)
+    return "alone"
 
 
-def _agree(part: Slice, passes: tuple[tuple[tuple[int, ...], ...], ...]) -> bool:
+def _agree(part: Slice, passes: tuple[Rows, ...]) -> bool:
     """Whether rows together give what they give alone."""
-    alone, batch = [part.make_caches() for _ in PROMPTS], Batch()
-    others = [part.make_caches() for _ in PROMPTS]
-    for prompt, *both in zip(PROMPTS, alone, others, strict=True):
-        for caches in both:
-            _step(part, caches, (prompt,))
-    batch.join([1, 2], others[:2])
-    batch.join([3], others[2:])
+    alone = [part.make_caches() for _ in PROMPTS]
+    for prompt, caches in zip(PROMPTS, alone, strict=True):
+        _step(part, caches, (prompt,))
+    batch = Batch()
+    for number, caches in enumerate(alone):  # one joins the other, as answers do
+        batch.join([number], [copy.deepcopy(caches)])
     tolerance = TOLERANCE.get(part.activation_dtype, TOLERANCE_HALF)
     for rows in passes:
         lengths = [len(row) for row in rows]
         batch.begin(lengths)
         together = _step(part, batch.caches, rows)
         batch.end(lengths)
-        for index, (row, caches) in enumerate(zip(rows, alone, strict=True)):
-            if _difference(together[index], _step(part, caches, (row,))[0]) > tolerance:
+        for mine, row, caches in zip(together, rows, alone, strict=True):
+            if _difference(mine, _step(part, caches, (row,))[0]) > tolerance:
                 return False
     return True
 
 
-def _step(part: Slice, caches: list[Any], rows: tuple[tuple[int, ...], ...]) -> Any:
+def _step(part: Slice, caches: list[Any], rows: Rows) -> Any:
     """What comes out after each row's last token, [batch, width]."""
     longest = max(len(row) for row in rows)
     tokens = mx.array([[*row, *[0] * (longest - len(row))] for row in rows], dtype=mx.uint32)
