@@ -14,7 +14,7 @@ from ringleader.shard.engine import Activation, Engine, FrameRefused
 from ringleader.shard.loader import load_slice
 from ringleader.shard.sampler import Picked
 from ringleader.tokenizer import Tokenizer
-from ringleader.values import LayerRange, Sampling, SlotSpec
+from ringleader.values import LayerRange, Ride, Sampling, SlotSpec
 from tests.ring.tiny_configs import LAYERS
 from tests.ring.tiny_models import make_tiny_model
 
@@ -29,9 +29,16 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tiny_model("llama", tmp_path_factory.mktemp("llama"))
 
 
-def engine_of(directory: Path, start: int, stop: int, tokenizer: Tokenizer | None = None, slots_max: int = 4) -> Engine:
+def engine_of(
+    directory: Path,
+    start: int,
+    stop: int,
+    tokenizer: Tokenizer | None = None,
+    slots_max: int = 4,
+    ride: Ride = "ragged",
+) -> Engine:
     part = load_slice(directory, LayerRange(start, stop), LAYERS, lambda _: None)
-    return Engine(part, tokenizer, slots_max)
+    return Engine(part, tokenizer, slots_max, ride)
 
 
 @pytest.fixture
@@ -192,3 +199,137 @@ def test_a_frame_that_is_refused_does_not_use_up_what_was_prepared(head: Engine,
     again = replace(BEGIN, slot=2)
     picked(tail, again, sent_on(head, again))
     assert picked(tail, replace(following, slot=2), sent) == once
+
+
+# ---------------------------------------------------------------- batches
+
+
+def through(head: Engine, tail: Engine, sent: Segments) -> tuple[Picked, ...]:
+    activation = head.run(sent, None)
+    assert isinstance(activation, Activation)
+    out = tail.run(sent, activation)
+    assert isinstance(out, tuple)
+    return out
+
+
+def begun(head: Engine, tail: Engine, *slots: int, spec: SlotSpec = SPEC) -> dict[int, Turn]:
+    """These slots with different prompts; the turn of each that would come next."""
+    turns = {}
+    for slot in slots:
+        tokens = (*PROMPT[:3], 40 + slot)
+        (first,) = through(head, tail, Segments((Turn(slot, 0, tokens, True, spec),)))
+        turns[slot] = Turn(slot, len(tokens), first.tokens, True, None)
+    return turns
+
+
+def test_rows_give_what_their_slots_give_alone_and_in_any_company(head: Engine, tail: Engine) -> None:
+    turns = begun(head, tail, 1, 2, 3)
+    together = through(head, tail, Segments(tuple(turns.values()), batch=1))
+    head.reset()
+    tail.reset()
+    turns = begun(head, tail, 1, 2, 3)
+    assert tuple(through(head, tail, Segments((turn,)))[0] for turn in turns.values()) == together
+
+
+def test_a_slot_goes_from_alone_to_one_batch_to_another_and_back(head: Engine, tail: Engine) -> None:
+    def answer(companies: list[tuple[int, tuple[int, ...]]]) -> list[int]:
+        head.reset()
+        tail.reset()
+        turns = begun(head, tail, 1, 2, 3)
+        tokens: list[int] = []
+        for number, company in companies:
+            sent = Segments(tuple(turns[slot] for slot in company), number)
+            for slot, each in zip(company, through(head, tail, sent), strict=True):
+                turns[slot] = Turn(slot, turns[slot].position + len(turns[slot].tokens), each.tokens, True, None)
+                tokens += each.tokens if slot == 1 else ()
+            for engine in (head, tail):
+                engine.prepare(1)  # what is built for a slot alone is undone when it joins
+        return tokens
+
+    alone = answer([(0, (1,))] * 6)
+    assert answer([(0, (1,)), (1, (2, 1)), (1, (2, 1)), (2, (3, 1)), (0, (1,)), (2, (3, 1))]) == alone
+    assert len(set(alone)) > 2
+
+
+def test_a_row_that_does_not_sample_picks_nothing(head: Engine, tail: Engine) -> None:
+    turns = begun(head, tail, 1, 2)
+    sent = Segments((replace(turns[1], tokens=(7, 8), sample=False), turns[2]), batch=1)
+    first, second = through(head, tail, sent)
+    assert first == Picked()
+    assert second.tokens
+
+
+@pytest.mark.parametrize("broken", ["position", "unknown", "twice", "not last"])
+def test_a_batch_that_does_not_follow_is_refused_and_changes_nothing(head: Engine, tail: Engine, broken: str) -> None:
+    turns = begun(head, tail, 1, 2, 3)
+    pair = Segments((turns[1], turns[2]), batch=1)
+    wrong: dict[str, tuple[Turn, ...]] = {
+        "position": (turns[1], replace(turns[2], position=9)),
+        "unknown": (turns[1], replace(turns[2], slot=8)),
+        "twice": (turns[1], turns[1]),
+    }
+    if broken == "not last":
+        picks = through(head, tail, pair)
+        pair = Segments(tuple(Turn(n, 5, each.tokens, True, None) for n, each in enumerate(picks, 1)), batch=1)
+        wrong["not last"] = (turns[3], *pair.turns)
+    sent = Segments(wrong[broken], batch=1)
+    rows = len(sent.turns)
+    with pytest.raises(FrameRefused):
+        head.run(sent, None)
+    with pytest.raises(FrameRefused):
+        tail.run(sent, Activation(bytes(4 * HIDDEN * rows), "f32", (rows, 1, HIDDEN)))
+    assert all(each.tokens for each in through(head, tail, pair))
+
+
+@pytest.mark.parametrize(("ride", "tokens"), [("alone", (7,)), ("even", (7, 8))])
+def test_rows_that_a_shard_cannot_compute_together_are_refused(
+    directory: Path, ride: Ride, tokens: tuple[int, ...]
+) -> None:
+    engine = engine_of(directory, 0, 2, ride=ride)
+    for slot in (1, 2):
+        engine.run(Segments((replace(BEGIN, slot=slot),)), None)
+    with pytest.raises(FrameRefused, match="cannot be computed together"):
+        engine.run(Segments((Turn(1, 4, (7,), True, None), Turn(2, 4, tokens, True, None)), batch=1), None)
+
+
+def test_a_released_row_leaves_and_the_last_one_takes_the_batch_with_it(head: Engine, tail: Engine) -> None:
+    turns = begun(head, tail, 1, 2, 3)
+    picks = through(head, tail, Segments(tuple(turns.values()), batch=1))
+    for engine in (head, tail):
+        engine.release((2,))
+    rest = tuple(Turn(slot, 5, picks[slot - 1].tokens, True, None) for slot in (1, 3))
+    assert all(each.tokens for each in through(head, tail, Segments(rest, batch=1)))
+    for engine in (head, tail):
+        engine.release((1, 3))
+        assert engine.slots == 0
+    turns = begun(head, tail, 4, 5)
+    assert all(each.tokens for each in through(head, tail, Segments(tuple(turns.values()), batch=1)))
+
+
+def test_what_one_row_s_grammar_cannot_do_costs_that_row_alone(head: Engine, tail: Engine) -> None:
+    impossible = replace(SPEC, grammar="start: /a/ & /b/", prompt_tokens=4)
+    free = begun(head, tail, 1, 2)
+    alone = through(head, tail, Segments((free[1],)))
+    head.reset()
+    tail.reset()
+    turns = begun(head, tail, 1, 2)
+    begin = Turn(3, 0, PROMPT, False, impossible)
+    through(head, tail, Segments((begin,)))
+    third = Turn(3, 4, (9,), True, None)
+    picks = through(head, tail, Segments((turns[1], turns[2], third), batch=1))
+    assert picks[0] == alone[0]
+    assert picks[1].tokens
+    assert picks[2].finish == "error"
+
+
+def test_drawn_tokens_do_not_depend_on_who_else_is_drawn_for(head: Engine, tail: Engine) -> None:
+    warm = replace(SPEC, sampling=Sampling(seed=11, temperature=1.3, top_p=0.9, frequency_penalty=0.5))
+
+    def second(company: tuple[int, ...]) -> Picked:
+        head.reset()
+        tail.reset()
+        turns = begun(head, tail, 1, spec=warm) | begun(head, tail, 2, 3)
+        sent = Segments(tuple(turns[slot] for slot in company), batch=len(company) - 1)
+        return through(head, tail, sent)[company.index(1)]
+
+    assert second((1,)) == second((1, 2)) == second((3, 2, 1))

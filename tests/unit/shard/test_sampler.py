@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from llguidance import LLMatcher
 
-from ringleader.shard.sampler import Picked, Sampler
+from ringleader.shard.sampler import Picked, Sampler, pick_rows
 from ringleader.tokenizer import Tokenizer
 from ringleader.values import Sampling, SlotSpec
 
@@ -300,3 +300,45 @@ def test_logprobs_come_only_when_they_were_asked_for(asked: int | None, given: i
     picked = Sampler(spec(top_logprobs=asked), None, frozenset()).pick(noise(0))
     assert len(picked.logprobs) == given
     assert all(value.top == () for value in picked.logprobs)
+
+
+# ---------------------------------------------------------------- several rows at once
+
+
+def mixed(tokenizer: Tokenizer) -> list[Sampler]:
+    """Samplers with every knob, none alike."""
+    samplings = [
+        GREEDY,
+        Sampling(seed=1, temperature=0.9),
+        Sampling(seed=2, temperature=0.9, top_k=20),
+        Sampling(seed=3, temperature=0.9, top_k=20, top_p=0.8),
+        Sampling(seed=4, temperature=1.7, min_p=0.02, logit_bias=((9, 8.0), (7, -100.0))),
+        Sampling(seed=5, temperature=0.0, repetition_penalty=1.4, presence_penalty=0.7),
+        Sampling(seed=1, temperature=0.9, frequency_penalty=1.1),
+    ]
+    free = [Sampler(spec(each, top_logprobs=2), None, frozenset()) for each in samplings]
+    grammars = [matcher(tokenizer, "start: /[a-z ]+/"), matcher(tokenizer, 'start: ("ab" | "cd" | "x")+')]
+    bound = [Sampler(spec(samplings[at]), grammars[at], frozenset()) for at in (0, 1)]
+    return [*free[:3], bound[0], *free[3:], bound[1]]
+
+
+def test_rows_at_once_pick_what_each_picks_alone(tokenizer: Tokenizer) -> None:
+    alone, together = mixed(tokenizer), mixed(tokenizer)
+    for step in range(12):
+        logits = mx.stack([noise(100 * step + at) * 3 for at in range(len(alone))])
+        expected = [sampler.pick(logits[at]) for at, sampler in enumerate(alone)]
+        assert pick_rows(together, logits) == expected
+
+
+def test_a_row_whose_grammar_never_comes_or_breaks_costs_the_others_nothing(tokenizer: Tokenizer) -> None:
+    never: Future[Any] = Future()
+    never.set_exception(RuntimeError("the compiler died"))
+    broken = matcher(tokenizer, "start: /[a-z]+/")
+    logits = mx.stack([noise(at) for at in range(4)])
+    rows = [Sampler(spec(), each, frozenset()) for each in (None, never, broken, matcher(tokenizer, "start: /[a-z]+/"))]
+    broken.result().consume_token(0)  # not legal: it is in error from now on
+    picked = pick_rows(rows, logits)
+    assert picked[0] == Sampler(spec(), None, frozenset()).pick(logits[0])
+    assert "the compiler died" in picked[1].error
+    assert picked[2].finish == "error"
+    assert picked[3].tokens and not picked[3].error

@@ -1,0 +1,95 @@
+"""What is concluded from the times of passes: from lines that are known, so that the right answer is too."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ringleader.shard.rhythm import CHUNK_MIN, GAP_MAX, Rhythm
+
+COUNTS = st.lists(st.integers(1, 40), min_size=1, max_size=12)
+
+
+def measured(
+    machines: tuple[int, ...], stages: list[tuple[float, float]], sizes: tuple[int, ...] = (1, 8, 64)
+) -> Rhythm:
+    """A rhythm that saw passes of some sizes; `stages` give each one's seconds for the weights and for a token."""
+    rhythm = Rhythm(machines)
+    for size in (1, 8, 64) * 5:
+        rhythm.saw(size, [weights + size * token for weights, token in stages])
+    return rhythm
+
+
+def test_stages_on_machines_of_their_own_compute_at_once_and_on_one_machine_not() -> None:
+    assert Rhythm((0, 1, 2)).batches(12) == 3, "before anything was measured"
+    assert Rhythm((0, 0, 0)).batches(12) == 1
+    readers = [(0.02, 0.0001)] * 3  # bound by reading weights, as decoding is
+    assert measured((0, 1, 2), readers).batches(12) == 3
+    assert measured((0, 0, 0), readers).batches(12) == 1
+    assert measured((0, 0, 1), readers).batches(12) == 1, "the first machine would read its weights four times a round"
+
+
+def test_no_more_batches_than_answers_and_one_for_one() -> None:
+    for rows in (1, 2, 3):
+        assert measured((0, 1, 2, 3), [(0.02, 0.001)] * 4).batches(rows) == rows
+    assert Rhythm((0, 1)).batches(0) == 1
+
+
+def test_a_stage_that_is_far_slower_than_the_others_is_not_made_to_read_its_weights_twice() -> None:
+    slow_reader = [(0.1, 0.0001), (0.001, 0.0001)]
+    assert measured((0, 1), slow_reader).batches(8) == 1, "the fast one idles anyway"
+    slow_counter = [(0.001, 0.02), (0.001, 0.02)]
+    assert measured((0, 1), slow_counter).batches(8) == 2
+
+
+@given(weights=st.floats(0.001, 0.1), token=st.floats(1e-5, 0.01), rows=st.integers(1, 16))
+def test_a_chunk_leaves_running_answers_their_rhythm(weights: float, token: float, rows: int) -> None:
+    rhythm = measured((0,), [(weights, token)])
+    chunk = rhythm.chunk_tokens(rows, 512)
+    plain = weights + rows * token
+    assert chunk in (CHUNK_MIN, 512) or plain + weights + chunk * token <= GAP_MAX * plain * 1.001
+    assert chunk == 512 or plain + weights + (chunk + 1) * token > GAP_MAX * plain * 0.999, (
+        "and is no shorter than that"
+    )
+
+
+def test_without_answers_or_measurements_a_chunk_is_as_long_as_a_frame_may_be() -> None:
+    assert measured((0,), [(0.02, 0.001)]).chunk_tokens(0, 512) == 512
+    assert Rhythm().chunk_tokens(4, 512) == 512
+    assert measured((0,), [(0.02, 0.001)]).chunk_tokens(4, 3) == 3, "a frame of three tokens holds no eight"
+
+
+@given(counts=COUNTS, ragged=st.booleans(), most=st.integers(12, 600))
+def test_a_width_is_one_that_every_row_can_have(counts: list[int], ragged: bool, most: int) -> None:
+    width = measured((0,), [(0.02, 0.001)]).width(counts, most, ragged)
+    assert 1 <= width <= max(counts)
+    assert width * len(counts) <= most
+    assert ragged or width <= min(counts)
+
+
+def test_padding_is_paid_for_only_where_it_saves_more_readings_than_it_costs() -> None:
+    rhythm = measured((0,), [(0.016, 0.001)])
+    assert rhythm.width([9, 9, 9, 9], 512, ragged=True) == 9
+    assert rhythm.width([8, 1], 512, ragged=True) == 8
+    assert rhythm.width([8] + [1] * 7, 512, ragged=True) == 1
+    assert rhythm.width([8, 1], 512, ragged=False) == 1
+    assert rhythm.width([8, 5], 512, ragged=False) == 5
+
+
+def test_noise_and_a_past_that_was_different_are_outlived() -> None:
+    rhythm, chance = Rhythm((0,)), random.Random(3)
+    for _ in range(100):
+        rhythm.saw(chance.choice((1, 4, 40)), [5.0])
+    for _ in range(600):
+        size = chance.choice((1, 4, 40))
+        rhythm.saw(size, [(0.02 + size * 0.001) * chance.uniform(0.8, 1.2)])
+    assert rhythm.chunk_tokens(4, 512) == pytest.approx(measured((0,), [(0.02, 0.001)]).chunk_tokens(4, 512), rel=0.3)
+
+
+def test_times_of_another_number_of_stages_are_passed_over() -> None:
+    rhythm = Rhythm((0, 1))
+    rhythm.saw(4, [9.0])
+    assert rhythm.chunk_tokens(4, 512) == 512
