@@ -6,6 +6,7 @@ a plan of what comes when, and hundreds of passes must take seconds.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from ringleader.shard.riding import ride_of
 from ringleader.shard.sampler import Picked
 from ringleader.tokenizer import Tokenizer, load_tokenizer
 from ringleader.values import LayerRange, Ride, Sampling, SlotSpec
+from tests.ring.real_ring import RealRing, ended, until
 from tests.ring.tiny_configs import LAYERS
 from tests.ring.tiny_models import make_tiny_model
 
@@ -235,6 +237,44 @@ def test_whoever_comes_and_goes_each_answer_is_that_of_the_whole_model(
     plan = [replace(asked, resumed=0) if asked.grammar else asked for asked in plan]
     turn = iter(choices * PASSES_MAX)
     play(model.ring(shards), model.whole, plan, lambda: next(turn))
+
+
+def test_a_slot_that_fails_costs_the_others_nothing(models: Callable[[str], Model]) -> None:
+    model = models("llama")
+    ring = model.ring(2)
+    fails = Asked((9, 9, 9), 30, grammar="start: /a/ & /b/")  # no text is both: nothing can be drawn
+    plan = [Asked((5 + n, 9, 2, 300), 20, at=n) for n in range(4)]
+    ring.answers["fails"] = []
+    assert ring.batcher.submit("fails", fails.prompt, fails.spec())
+    play(ring, model.whole, plan)
+    assert ring.ends["fails"] == "error"
+    assert {ring.ends[f"r{n}"] for n in range(4)} <= {"stop", "length"}
+
+
+def test_a_resumed_answer_goes_on_in_company_as_it_went_alone(models: Callable[[str], Model]) -> None:
+    model = models("llama")
+    play(model.ring(2), model.whole, [Asked((5 + n, 9, 2, 300), 20, resumed=4 * n, at=3 * n) for n in range(4)])
+
+
+@pytest.mark.ring
+async def test_a_ring_of_processes_answers_many_as_the_whole_model_does(models: Callable[[str], Model]) -> None:
+    model = models("llama")
+    plan = [Asked((5 + n, *range(9, 12 + 7 * n)), 30 - n, GRAMMARS[n % 3], at=n % 4) for n in range(12)]
+    async with RealRing(model.directory, (2, LAYERS - 2)) as ring:
+        sent = []
+        for asked in sorted(plan, key=lambda asked: asked.at):
+            sent.append((asked, *ring.submit(asked.prompt, asked.spec())))
+            await asyncio.sleep(0)
+        asked, leaver, _ = sent.pop(5)
+        ring.cancel(leaver)
+        for asked, _, received in sent:
+            assert tuple(await ended(received)) == model.whole.answer(asked.prompt, asked.max_tokens, asked.grammar)
+        await until(lambda: _no_slots(ring))
+        assert ring.breaks == []
+
+
+async def _no_slots(ring: RealRing) -> bool:
+    return await ring.slots() == [0, 0]
 
 
 def test_answers_really_run_together(models: Callable[[str], Model]) -> None:

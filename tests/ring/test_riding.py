@@ -1,4 +1,4 @@
-"""Every family shares passes as far as it was found to, and gives what its sequences give alone; none is named in src."""
+"""Every family shares passes as far as it was found to, and its rows give what its sequences give alone."""
 
 from __future__ import annotations
 

@@ -37,9 +37,10 @@ class Contestant:
     newcomer_s: list[float] = field(default_factory=list)
 
     async def play(self, prompt: tuple[int, ...], tokens: int) -> None:
-        """One round."""
+        """One round. Who is answered first is given more to say, so that there is a time when all are answered."""
         for count in COUNTS:
-            runs = await asyncio.gather(*(self._ask(prompt, number, tokens) for number in range(count)))
+            asked = (self._ask(prompt, number, tokens + 2 * (count - number)) for number in range(count))
+            runs = await asyncio.gather(*asked)
             self.tok_s[count].append(_rate(runs))
         self.newcomer_s.append(await self._newcomer(prompt, tokens))
 

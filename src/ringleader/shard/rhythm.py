@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 MEMORY = 0.98  # a pass counts this much of the next one: about fifty passes are remembered
 GAP_MAX = 2.75  # a pass with a prompt's chunk before it, in passes without: answers that run keep their rhythm
 CHUNK_MIN = 8  # tokens; with fewer, reading the weights is all that a prompt does
+CHUNK_BEGIN = 64  # tokens of the first chunk beside answers at most; each may be twice the one before: what is
+# concluded from passes of nearly one size may be far off, and then must not stop the answers for seconds
 MARGIN = 0.95  # another number of batches must be this much faster than the one to expect: moving rows costs copies
 FREE_ROWS = 16  # tokens that are computed in the time of one reading, while nothing has been measured
 
@@ -51,6 +53,7 @@ class Rhythm:
 
     machines: tuple[int, ...] = (0,)
     _lines: list[_Line] = field(default_factory=list)
+    _chunk: int = CHUNK_BEGIN // 2  # the last one beside answers
 
     def saw(self, tokens: int, stage_s: Sequence[float]) -> None:
         """A pass over `tokens` positions (padding too) took so long in each stage; other lengths are passed over."""
@@ -85,14 +88,14 @@ class Rhythm:
 
     def chunk_tokens(self, running_rows: int, most: int) -> int:
         """How many tokens of a prompt to compute between two passes of answers that run; `most` without any."""
-        if not running_rows or not self._lines:
+        if not running_rows:
             return most
         lines = [line.read() for line in self._lines]
         fixed, each = sum(weights for weights, _ in lines), sum(token for _, token in lines)
-        if each <= 0:
-            return most
         room = (GAP_MAX - 1) * (fixed + running_rows * each) - fixed
-        return max(min(CHUNK_MIN, most), min(most, int(room / each)))
+        wanted = int(room / each) if each > 0 else most
+        self._chunk = max(CHUNK_MIN, min(wanted, 2 * self._chunk, most))
+        return min(self._chunk, most)
 
     def width(self, counts: Sequence[int], most: int, ragged: bool) -> int:
         """How many tokens of each row a pass takes, where row i has `counts[i]` to give; at most `most` for all rows.

@@ -45,21 +45,29 @@ def test_a_stage_that_is_far_slower_than_the_others_is_not_made_to_read_its_weig
     assert measured((0, 1), slow_counter).batches(8) == 2
 
 
+def settled(rhythm: Rhythm, rows: int) -> int:
+    """The length of chunks after some of them."""
+    return [rhythm.chunk_tokens(rows, 512) for _ in range(8)][-1]
+
+
 @given(weights=st.floats(0.001, 0.1), token=st.floats(1e-5, 0.01), rows=st.integers(1, 16))
 def test_a_chunk_leaves_running_answers_their_rhythm(weights: float, token: float, rows: int) -> None:
-    rhythm = measured((0,), [(weights, token)])
-    chunk = rhythm.chunk_tokens(rows, 512)
+    chunk = settled(measured((0,), [(weights, token)]), rows)
     plain = weights + rows * token
     assert chunk in (CHUNK_MIN, 512) or plain + weights + chunk * token <= GAP_MAX * plain * 1.001
-    assert chunk == 512 or plain + weights + (chunk + 1) * token > GAP_MAX * plain * 0.999, (
-        "and is no shorter than that"
-    )
+    assert chunk == 512 or plain + weights + (chunk + 1) * token > GAP_MAX * plain * 0.999, "and no shorter"
 
 
-def test_without_answers_or_measurements_a_chunk_is_as_long_as_a_frame_may_be() -> None:
+def test_without_answers_a_chunk_is_as_long_as_a_frame_may_be() -> None:
     assert measured((0,), [(0.02, 0.001)]).chunk_tokens(0, 512) == 512
-    assert Rhythm().chunk_tokens(4, 512) == 512
     assert measured((0,), [(0.02, 0.001)]).chunk_tokens(4, 3) == 3, "a frame of three tokens holds no eight"
+
+
+def test_a_wrong_conclusion_does_not_stop_the_answers_at_once() -> None:
+    one_size = Rhythm((0,))
+    for _ in range(9):
+        one_size.saw(4, [0.02])  # says nothing of what a token costs
+    assert [one_size.chunk_tokens(4, 512) for _ in range(4)] == [64, 128, 256, 512]
 
 
 @given(counts=COUNTS, ragged=st.booleans(), most=st.integers(12, 600))
@@ -86,10 +94,10 @@ def test_noise_and_a_past_that_was_different_are_outlived() -> None:
     for _ in range(600):
         size = chance.choice((1, 4, 40))
         rhythm.saw(size, [(0.02 + size * 0.001) * chance.uniform(0.8, 1.2)])
-    assert rhythm.chunk_tokens(4, 512) == pytest.approx(measured((0,), [(0.02, 0.001)]).chunk_tokens(4, 512), rel=0.3)
+    assert settled(rhythm, 4) == pytest.approx(settled(measured((0,), [(0.02, 0.001)]), 4), rel=0.3)
 
 
 def test_times_of_another_number_of_stages_are_passed_over() -> None:
     rhythm = Rhythm((0, 1))
     rhythm.saw(4, [9.0])
-    assert rhythm.chunk_tokens(4, 512) == 512
+    assert rhythm == Rhythm((0, 1))
