@@ -218,7 +218,7 @@ ASKED = st.builds(
     prompt=PROMPTS,
     max_tokens=st.integers(1, 24),
     grammar=st.sampled_from(GRAMMARS),
-    at=st.integers(0, 60),
+    at=st.integers(0, 25),
     cancel_after=st.none() | st.none() | st.integers(0, 12),
     resumed=st.sampled_from([0, 0, 0, 5]),
 )
@@ -228,7 +228,7 @@ MANY = settings(max_examples=12, deadline=None, suppress_health_check=[HealthChe
 @pytest.mark.parametrize("shards", [1, 2])
 @pytest.mark.parametrize("family", ["llama", "gemma3_text", "qwen3_next"])
 @MANY
-@given(plan=st.lists(ASKED, min_size=2, max_size=8), choices=st.lists(st.integers(0, 5), min_size=1, max_size=40))
+@given(plan=st.lists(ASKED, min_size=3, max_size=8), choices=st.lists(st.integers(0, 5), min_size=1, max_size=40))
 def test_whoever_comes_and_goes_each_answer_is_that_of_the_whole_model(
     models: Callable[[str], Model], family: str, shards: int, plan: list[Asked], choices: list[int]
 ) -> None:
