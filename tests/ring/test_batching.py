@@ -18,7 +18,7 @@ import mlx.core as mx
 import mlx_lm.utils
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from llguidance import LLMatcher
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
@@ -131,8 +131,7 @@ class Ring:
         out = engine.run(sent, received)
         if isinstance(out, Activation):
             self.inboxes[index + 1].append((sent, released, out))
-            for turn in sent.turns:
-                engine.prepare(turn.slot)
+            engine.prepare(sent)
         else:
             self._returned(sent, out)
 
@@ -222,7 +221,12 @@ ASKED = st.builds(
     cancel_after=st.none() | st.none() | st.integers(0, 12),
     resumed=st.sampled_from([0, 0, 0, 5]),
 )
-MANY = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(
+    max_examples=12,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # a plan is short anyway, and shrinking one takes minutes
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
 @pytest.mark.parametrize("shards", [1, 2])

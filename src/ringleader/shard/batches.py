@@ -13,6 +13,8 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import ArraysCache, BatchKVCache, CacheList, KVCache
 
+from ringleader.shard.prepared import Prepared
+
 WASTE_MAX = 64  # columns in which every row has padding, left behind by rows of unequal length; then they are cut off
 
 
@@ -23,12 +25,20 @@ class Batch:
     rows: list[int] = field(default_factory=list)
     caches: list[Any] = field(default_factory=list)
     wasted: int = 0
+    prepared: Prepared | None = None  # what is about to change the rows must undo it first
+
+    def undo(self) -> None:
+        """Take back the step that was prepared, if one was."""
+        prepared, self.prepared = self.prepared, None
+        if prepared is not None:
+            prepared.undo()
 
     def keep(self, slots: Sequence[int]) -> None:
         """Only these rows stay, in this order."""
         indices = [self.rows.index(slot) for slot in slots]
         if indices == list(range(len(self.rows))):
             return
+        self.undo()
         self.rows = list(slots)
         if not indices:
             self.caches = []
@@ -40,6 +50,7 @@ class Batch:
         """Add rows of sequences that were computed alone until now; `caches` are theirs."""
         if not slots:
             return
+        self.undo()
         merged = [_merged(layer) for layer in zip(*caches, strict=True)]
         if self.rows:
             for cache, other in zip(self.caches, merged, strict=True):
@@ -50,6 +61,7 @@ class Batch:
 
     def take_out(self, slot: int) -> list[Any]:
         """A row's caches, as those of one sequence; the row stays until `keep` is told otherwise."""
+        self.undo()
         row = self.rows.index(slot)
         return [_extracted(cache, row) for cache in self.caches]
 
@@ -79,10 +91,17 @@ def _is_counter(cache: Any) -> bool:
     return isinstance(cache, KVCache | BatchKVCache) and cache.keys is None
 
 
+def _is_stateless(cache: Any) -> bool:
+    """A recurrent layer's that is not ours: it holds nothing at all, not even how many rows there are."""
+    return isinstance(cache, ArraysCache) and cache.empty()
+
+
 def _merged(caches: Sequence[Any]) -> Any:
     first = caches[0]
     if isinstance(first, CacheList):
         return CacheList(*(_merged(parts) for parts in zip(*(each.caches for each in caches), strict=True)))
+    if _is_stateless(first):
+        return ArraysCache(len(first.cache))
     if not _is_counter(first):
         return first.merge(list(caches))
     longest = max(cache.offset for cache in caches)
@@ -95,6 +114,8 @@ def _extend(cache: Any, other: Any) -> None:
     if isinstance(cache, CacheList):
         for mine, theirs in zip(cache.caches, other.caches, strict=True):
             _extend(mine, theirs)
+        return
+    if _is_stateless(cache):
         return
     if _is_counter(cache):  # mlx-lm takes both for empty and does not align them
         longest = max(cache._idx, other._idx)
@@ -110,7 +131,7 @@ def _extracted(cache: Any, row: int) -> Any:
         alone = KVCache()
         alone.offset = int(cache.offset[row].item())
         return alone
-    if isinstance(cache, ArraysCache) and cache.empty():
+    if _is_stateless(cache):
         return ArraysCache(len(cache.cache))
     return cache.extract(row)
 

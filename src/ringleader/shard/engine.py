@@ -7,6 +7,7 @@ A slot is alone, with caches of its own, or a row of a batch: the frames say whi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,12 @@ class _Slot:
     position: int = 0
     prepared: Prepared | None = None
     batch: int = 0
+
+    def undo(self) -> None:
+        """Take back the step that was prepared, if one was."""
+        prepared, self.prepared = self.prepared, None
+        if prepared is not None:
+            prepared.undo()
 
 
 _DTYPES = {"f32": mx.float32, "f16": mx.float16, "bf16": mx.bfloat16}
@@ -120,7 +127,7 @@ class Engine:
     def _run_alone(self, turn: Turn, plain: Any, dtype: Any) -> Activation | tuple[Picked, ...]:
         slot = self._slot(turn)
         self._take_out(turn.slot)
-        out = self._prepared_out(slot, turn, plain, dtype)
+        out = self._prepared_out(slot, [turn], plain, dtype)
         if out is None:
             arrived = None if plain is None else _array(plain, dtype)
             out = self._part.forward(mx.array([turn.tokens], dtype=mx.uint32), slot.caches, arrived)
@@ -130,7 +137,7 @@ class Engine:
         assert slot.sampler is not None
         slot.sampler.extend_prompt(turn.tokens)
         if turn.sample:
-            return (slot.sampler.pick(out[0, -1], lambda: self.prepare(turn.slot)),)
+            return (slot.sampler.pick(out[0, -1], lambda: self._prepare(slot)),)
         mx.eval(cache_arrays(slot.caches))
         return (Picked(),)
 
@@ -138,11 +145,13 @@ class Engine:
         lengths = [len(turn.tokens) for turn in sent.turns]
         slots = self._rows(sent, lengths)
         batch = self._gathered(sent)
-        padded = [[*turn.tokens, *[0] * (sent.width - len(turn.tokens))] for turn in sent.turns]
-        arrived = None if plain is None else _array(plain, dtype)
-        batch.begin(lengths)
-        out = self._part.forward(mx.array(padded, dtype=mx.uint32), batch.caches, arrived, lengths=lengths)
-        batch.end(lengths)
+        out = self._prepared_out(batch, sent.turns, plain, dtype)
+        if out is None:
+            padded = [[*turn.tokens, *[0] * (sent.width - len(turn.tokens))] for turn in sent.turns]
+            arrived = None if plain is None else _array(plain, dtype)
+            batch.begin(lengths)
+            out = self._part.forward(mx.array(padded, dtype=mx.uint32), batch.caches, arrived, lengths=lengths)
+            batch.end(lengths)
         for slot, length in zip(slots, lengths, strict=True):
             slot.position += length
         if not self._part.tail:
@@ -161,10 +170,13 @@ class Engine:
         if len(rows) < len(slots):
             logits = logits[mx.array(rows)] if rows else logits[:0]
         mx.async_eval(logits, caches)
-        if rows:
-            for row, each in zip(rows, pick_rows([samplers[row] for row in rows], logits), strict=True):
-                picked[row] = each
-        mx.eval(caches)
+        if not rows:
+            mx.eval(caches)
+            return tuple(picked)
+        # Nothing may evaluate the caches after this: they are then those of the step that is prepared meanwhile.
+        found = pick_rows([samplers[row] for row in rows], logits, lambda: self.prepare(sent))
+        for row, each in zip(rows, found, strict=True):
+            picked[row] = each
         return tuple(picked)
 
     # ------------------------------------------------------------ who is in which batch
@@ -193,7 +205,7 @@ class Engine:
         join = names[len(stay) :]
         for name in join:
             self._take_out(name)
-            self._undo(self._slots[name])
+            self._slots[name].undo()
         batch.keep(stay)
         batch.join(join, [self._slots[name].caches for name in join])
         for name in join:
@@ -212,28 +224,33 @@ class Engine:
         if not batch.rows:
             del self._batches[number]
 
-    def _undo(self, slot: _Slot) -> None:
-        prepared, slot.prepared = slot.prepared, None
-        if prepared is not None:
-            prepared.undo()
-
     # ------------------------------------------------------------ steps that are built ahead
 
-    def prepare(self, number: int) -> None:
-        """Build a slot's next step ahead, if it will likely be one of one token. Call it while others compute."""
-        slot = self._slots.get(number)
-        if slot is not None and slot.steady and not slot.batch and slot.prepared is None:
+    def prepare(self, sent: Segments) -> None:
+        """Build the step ahead that will likely follow `sent`: one token of each row. Call it while others compute."""
+        slots = [self._slots.get(turn.slot) for turn in sent.turns]
+        if not all(turn.sample for turn in sent.turns):
+            return
+        if not sent.batch:
+            if slots[0] is not None and not slots[0].batch:
+                self._prepare(slots[0])
+            return
+        batch = self._batches.get(sent.batch)
+        if batch is not None and batch.prepared is None and all(slot is not None and slot.steady for slot in slots):
+            batch.prepared = Prepared(self._part, batch.caches, len(batch.rows))
+
+    def _prepare(self, slot: _Slot) -> None:
+        if slot.steady and slot.prepared is None:
             slot.prepared = Prepared(self._part, slot.caches)
 
-    def _prepared_out(self, slot: _Slot, turn: Turn, plain: Any, dtype: Any) -> Any:
-        """The output of the step that was prepared, or None when there is none for this turn."""
-        prepared, slot.prepared = slot.prepared, None
-        if prepared is None:
+    def _prepared_out(self, held: _Slot | Batch, turns: Sequence[Turn], plain: Any, dtype: Any) -> Any:
+        """The output of the step that was prepared, or None when there is none for these turns."""
+        fits = all(len(turn.tokens) == 1 for turn in turns) and (dtype is None or dtype == self._part.activation_dtype)
+        if held.prepared is None or not fits:
+            held.undo()
             return None
-        if len(turn.tokens) == 1 and (dtype is None or dtype == self._part.activation_dtype):
-            return prepared.filled(turn.tokens[0], plain)
-        prepared.undo()
-        return None
+        prepared, held.prepared = held.prepared, None
+        return prepared.filled([turn.tokens[0] for turn in turns], plain)
 
     # ------------------------------------------------------------ slots
 

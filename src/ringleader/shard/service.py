@@ -225,12 +225,12 @@ class ShardService(rpc.RingServicer):
     async def _send(
         self, sent: Segments | None, released: tuple[int, ...], computed: Computed, so_far: tuple[float, ...] = ()
     ) -> None:
-        """Send our part on; while the others compute theirs, prepare a lone slot's next step."""
+        """Send our part on; while the others compute theirs, prepare the next step."""
         activation = computed.out if isinstance(computed.out, Activation) else None
         if self._next is not None:
             await self._next.send(sent, released, activation, (*so_far, computed.seconds) if activation else ())
-        if sent is not None and not sent.batch and sent.turns[0].sample:
-            await self._on_thread(self._engine.prepare, sent.turns[0].slot)
+        if sent is not None:
+            await self._on_thread(self._engine.prepare, sent)
 
     async def _compute(
         self, sent: Segments | None, released: tuple[int, ...], received: Activation | None = None

@@ -172,8 +172,8 @@ def test_a_step_that_was_prepared_is_taken_or_undone_as_the_next_turn_wants(head
             mine = replace(turn, slot=slot)
             found.append(picked(tail, mine, sent_on(head, mine)))
             if prepare:
-                head.prepare(slot)
-                tail.prepare(slot)
+                head.prepare(Segments((mine,)))
+                tail.prepare(Segments((mine,)))
         return found
 
     assert answers(1, prepare=True) == answers(2, prepare=False)
@@ -182,7 +182,7 @@ def test_a_step_that_was_prepared_is_taken_or_undone_as_the_next_turn_wants(head
 def test_preparing_for_a_slot_that_has_gone_does_nothing(head: Engine) -> None:
     head.run(Segments((BEGIN,)), None)
     head.release((1,))
-    head.prepare(1)
+    head.prepare(Segments((BEGIN,)))
     assert head.slots == 0
 
 
@@ -190,7 +190,7 @@ def test_a_frame_that_is_refused_does_not_use_up_what_was_prepared(head: Engine,
     first = picked(tail, BEGIN, sent_on(head, BEGIN))
     following = Turn(1, 4, first.tokens, True, None)
     sent = sent_on(head, following)
-    tail.prepare(1)
+    tail.prepare(Segments((BEGIN,)))
     with pytest.raises(FrameRefused):
         tail.run(Segments((replace(following, position=9),)), sent)
     with pytest.raises(FrameRefused):
@@ -243,7 +243,7 @@ def test_a_slot_goes_from_alone_to_one_batch_to_another_and_back(head: Engine, t
                 turns[slot] = Turn(slot, turns[slot].position + len(turns[slot].tokens), each.tokens, True, None)
                 tokens += each.tokens if slot == 1 else ()
             for engine in (head, tail):
-                engine.prepare(1)  # what is built for a slot alone is undone when it joins
+                engine.prepare(sent)  # what was built for a company is undone when it changes
         return tokens
 
     alone = answer([(0, (1,))] * 6)

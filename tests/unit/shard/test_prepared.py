@@ -58,7 +58,7 @@ def test_prepared_steps_give_what_plain_steps_give(directory: Path, layers: Laye
     for step, token in enumerate([7, 300, 7, 11]):
         row = rows(part, 1, seed=step + 1)
         prepared = Prepared(part, ahead)
-        assert np.array_equal(values_of(prepared.filled(token, row)), plainly(part, plain, [token], row)), step
+        assert np.array_equal(values_of(prepared.filled([token], row)), plainly(part, plain, [token], row)), step
 
 
 @pytest.mark.parametrize("layers", RANGES, ids=str)
@@ -92,7 +92,7 @@ def test_a_prepared_step_changes_its_caches_in_place(directory: Path) -> None:
 
     def prepared_step(caches: list[Any]) -> None:
         prepared = Prepared(part, caches)
-        values_of(prepared.filled(7, None))
+        values_of(prepared.filled([7], None))
 
     plain = peak_of_a_step(lambda caches: plainly(part, caches, [7], None))
     prepared = peak_of_a_step(prepared_step)
