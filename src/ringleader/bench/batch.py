@@ -41,7 +41,7 @@ class Contestant:
         for count in COUNTS:
             asked = (self._ask(prompt, number, tokens + 2 * (count - number)) for number in range(count))
             runs = await asyncio.gather(*asked)
-            self.tok_s[count].append(_rate(runs))
+            self.tok_s[count].append(rate(runs))
         self.newcomer_s.append(await self._newcomer(prompt, tokens))
 
     async def _newcomer(self, prompt: tuple[int, ...], tokens: int) -> float:
@@ -59,7 +59,7 @@ class Contestant:
         return await self.ring.ask(own, greedy(own, tokens), begun)
 
 
-def _rate(runs: list[Run]) -> float:
+def rate(runs: list[Run]) -> float:
     """Tokens a second while all were answered: from the last first token to the first last one."""
     begin, end = max(run.arrivals[0][0] for run in runs), min(run.arrivals[-1][0] for run in runs)
     if end <= begin:  # they did not run at the same time: all tokens over all the time

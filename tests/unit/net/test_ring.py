@@ -23,7 +23,8 @@ SPEC = SlotSpec(Sampling(seed=7, temperature=0.0), max_tokens=5, prompt_tokens=3
 class Shard(rpc.RingServicer):
     """A shard that links and, as head, lets the test speak; `refusal` makes it refuse its linking."""
 
-    def __init__(self) -> None:
+    def __init__(self, ride: pb.Ride = pb.RIDE_ALONE) -> None:
+        self.ride = ride
         self.refusal = ""
         self.links: list[pb.LinkRequest] = []
         self.orders: asyncio.Queue[pb.HeadOrder] = asyncio.Queue()
@@ -31,7 +32,7 @@ class Shard(rpc.RingServicer):
         self.hung_up = asyncio.Event()
 
     async def Hello(self, request: pb.HelloRequest, context: Any) -> pb.HelloReply:
-        return pb.HelloReply(version=PROTOCOL_VERSION)
+        return pb.HelloReply(version=PROTOCOL_VERSION, ride=self.ride)
 
     async def Link(self, request: pb.LinkRequest, context: Any) -> pb.LinkReply:
         if self.refusal:
@@ -116,6 +117,24 @@ async def test_every_shard_is_told_its_place_and_its_next_and_the_tail_s_next_is
         assert (link.plan, link.epoch, link.index, link.shards) == (bytes.fromhex(PLAN), 4, index, 3)
         assert link.next_address == addresses[(index + 1) % 3]
     await client.ring.close()
+
+
+async def test_every_shard_is_told_what_all_of_them_can_and_which_share_a_machine(serve: Serve) -> None:
+    shards = [Shard(pb.RIDE_RAGGED), Shard(pb.RIDE_EVEN), Shard(pb.RIDE_RAGGED)]
+    addresses = [(await serve(shard))[0] for shard in shards]
+    addresses[1] = addresses[1].replace("127.0.0.1", "localhost")
+    client = Client()
+    await client.ring.open(tuple(addresses))
+    for shard in shards:
+        assert (shard.links[0].ride, list(shard.links[0].machines)) == (pb.RIDE_EVEN, [0, 1, 0])
+    await client.ring.close()
+
+
+async def test_a_ring_may_be_linked_such_that_requests_take_turns(serve: Serve, client: Client) -> None:
+    shard = Shard(pb.RIDE_RAGGED)
+    client.ring.batches = False
+    await client.ring.open(((await serve(shard))[0],))
+    assert shard.links[0].ride == pb.RIDE_ALONE
 
 
 async def test_a_ring_of_one_has_no_next(serve: Serve, client: Client) -> None:
