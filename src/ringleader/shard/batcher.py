@@ -8,14 +8,14 @@ and among batches, so that no request waits for another's end; a released slot i
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ringleader.shard.rhythm import Rhythm
+from ringleader.shard.waiting import Asked, Line, Reservations
 from ringleader.values import Finish, Ride, SlotSpec
 
 PROGRESS_DEADLINE_S = 60.0  # a chunk of 512 tokens on a slow CPU takes some seconds; a minute is a death
-QUEUE_MAX = 256  # requests that wait for a slot; the master refuses more before they come here
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,6 @@ class _Live:
     answering: bool = False  # its first token came back
     passes: int = 0
     prompt_done: int = 0
-    reserved: int = 0
     chunks: deque[int] = field(default_factory=deque)  # sizes of its segments in the ring, oldest first
 
 
@@ -107,7 +106,8 @@ class Batcher:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._rhythm = Rhythm(limits.machines)
-        self._waiting: OrderedDict[str, tuple[tuple[int, ...], SlotSpec]] = OrderedDict()
+        self._line = Line()
+        self._memory = Reservations(limits.kv_tokens_max)
         self._live: OrderedDict[int, _Live] = OrderedDict()  # prompts in order of turns: the next one first
         self._groups: list[_Group] = []  # in order of turns
         self._arranged = True  # no answer began or ended since rows were given to groups
@@ -127,17 +127,14 @@ class Batcher:
 
     def submit(self, request: str, prompt: tuple[int, ...], spec: SlotSpec) -> bool:
         """Take a request; False when the queue is full or the name is taken."""
-        if len(self._waiting) >= QUEUE_MAX or not prompt or self._known(request):
-            return False
-        self._waiting[request] = (prompt, spec)
-        return True
+        return bool(prompt) and not self._known(request) and self._line.join(Asked(request, prompt, spec))
 
     def _known(self, request: str) -> bool:
-        return request in self._waiting or any(live.request == request for live in self._live.values())
+        return request in self._line or any(live.request == request for live in self._live.values())
 
     def cancel(self, request: str) -> bool:
         """Forget a request; its slot is released with the next frame. False when it is not known."""
-        if self._waiting.pop(request, None) is not None:
+        if self._line.leave(request):
             return True
         for slot, live in self._live.items():
             if live.request == request:
@@ -146,7 +143,7 @@ class Batcher:
         return False
 
     def cancel_all(self) -> None:
-        self._waiting.clear()
+        self._line.clear()
         for slot in list(self._live):
             self._let_go(slot)
 
@@ -196,14 +193,14 @@ class Batcher:
         return self._rhythm.width(counts, most, self._limits.ride == "ragged")
 
     def _admit(self) -> None:
-        while self._waiting and len(self._live) < self._limits.slots_max:
-            request, (prompt, spec) = next(iter(self._waiting.items()))
-            need = len(prompt) - spec.resumed_tokens + spec.max_tokens  # resumed tokens count in max_tokens already
-            if self._live and self._reserved() + need > self._limits.kv_tokens_max:
+        while (asked := self._line.first()) is not None and len(self._live) < self._limits.slots_max:
+            batches = [group.slots for group in self._groups]
+            if self._live and not self._memory.fit(asked.need_tokens, batches):
                 return
-            del self._waiting[request]
+            self._line.leave(asked.request)
             # Its turn comes after one of each that runs: were it first, a stream of short requests would starve them.
-            self._live[self._next_slot] = _Live(request, spec, deque(prompt), reserved=need)
+            self._live[self._next_slot] = _Live(asked.request, asked.spec, deque(asked.tokens))
+            self._memory.reserve(self._next_slot, asked.need_tokens)
             self._next_slot += 1
 
     def _fly(self, slots: tuple[int, ...], width: int, group: int) -> Segments:
@@ -284,16 +281,8 @@ class Batcher:
         rows = {*group.slots, *also, slot}
         if self._limits.ride == "alone" or len(rows) > self._limits.chunk_tokens:
             return False
-        return self._reserved(instead_of=group) + self._padding(rows) <= self._limits.kv_tokens_max
-
-    def _reserved(self, instead_of: _Group | None = None) -> int:
-        """Tokens of all live slots, and of the padding in all batches but one."""
-        padding = sum(self._padding(group.slots) for group in self._groups if group is not instead_of)
-        return padding + sum(live.reserved for live in self._live.values())
-
-    def _padding(self, rows: Collection[int]) -> int:
-        sizes = [self._live[row].reserved for row in rows]
-        return len(sizes) * max(sizes, default=0) - sum(sizes)
+        others = [other.slots for other in self._groups if other is not group]
+        return self._memory.fit(0, [*others, rows])
 
     # ------------------------------------------------------------ what comes back
 
@@ -327,6 +316,7 @@ class Batcher:
 
     def _let_go(self, slot: int) -> None:
         del self._live[slot]
+        self._memory.let_go(slot)
         self._released.append(slot)
         self._arranged = False
         for group in self._groups:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringleader.shard.batcher import QUEUE_MAX, Batcher, Limits, Progress, Returned, Segments, Turn
+from ringleader.shard.batcher import Batcher, Limits, Progress, Returned, Segments, Turn
+from ringleader.shard.waiting import QUEUE_MAX
 from ringleader.values import Sampling, SlotSpec
 
 LIMITS = Limits(chunk_tokens=4, flight_max=3, slots_max=3, kv_tokens_max=60)
