@@ -296,11 +296,13 @@ class CallEnded:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last delta of every answer that was not lost. `warnings` are what only its end could tell."""
+    """The last delta of every answer that was not lost. `warnings` are what only its end could tell; `stopped_by` is
+    the stop string that ended it, where one did."""
 
     reason: FinishReason
     usage: Usage
     warnings: tuple[str, ...] = ()
+    stopped_by: str | None = None
 
 
 Delta = TextDelta | ReasoningDelta | CallStarted | ArgumentsDelta | CallEnded | Finished
@@ -310,9 +312,11 @@ Delta = TextDelta | ReasoningDelta | CallStarted | ArgumentsDelta | CallEnded | 
 class Answer:
     """An accepted request's answer. Closing `deltas` early cancels the request everywhere.
 
-    `deltas` raises `PeerFault` when the ring is lost under it. `warnings` go into the `Warning` header.
+    `deltas` raises `PeerFault` when the ring is lost under it. `warnings` go into the `Warning` header;
+    `prompt_tokens` are those of the prompt with its opening, as the usage at the end counts them.
     """
 
     model: ModelId
     deltas: AsyncIterator[Delta]
     warnings: tuple[str, ...] = field(default=())
+    prompt_tokens: int = 0

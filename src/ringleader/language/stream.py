@@ -44,7 +44,7 @@ class Mode(Enum):
 
 
 class StreamParser:
-    """See the module. `calls` counts the calls that are complete; `stopped` says that a stop string was met.
+    """See the module. `calls` counts the calls that are complete; `stopped_by` is the stop string that was met.
 
     With `constrained` false (no grammar stands behind the ids) a call is held back until it is whole, so that
     a broken one can be given back as the text that it is. `custom` and `raw` name the custom tools, by how
@@ -66,7 +66,7 @@ class StreamParser:
         formed: bool = False,
     ) -> None:
         self.calls = 0
-        self.stopped = False
+        self.stopped_by: str | None = None
         self._dialect = dialect
         self._schemas = schemas or {}
         self._inputs = Inputs(custom)
@@ -96,6 +96,11 @@ class StreamParser:
         self._pending: list[tuple[int, TokenLogprob | None]] = []
         self._drafts: list[Draft] = []
         self._kept: list[Draft] = []  # of an unconstrained call that is not whole yet
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string was met."""
+        return self.stopped_by is not None
 
     def open(self, ids: Sequence[int]) -> list[Delta]:
         """Take the opening. Its deltas name no ids: they belong to the prompt, not to the answer."""
@@ -280,11 +285,12 @@ class StreamParser:
 
     def _stops_before(self, end: int) -> bool:
         """Stop at a stop string that begins before `end`. One that begins later may be part of a call's marker."""
-        found = [(at + len(text), at) for text in self._stop if 0 <= (at := self._held.find(text)) < end]
+        found = [(at + len(text), at, text) for text in self._stop if 0 <= (at := self._held.find(text)) < end]
         if not found:
             return False
-        self._emit("text", self._held[: min(found)[1]])
-        self._held, self.stopped = "", True
+        _, at, self.stopped_by = min(found)
+        self._emit("text", self._held[:at])
+        self._held = ""
         return True
 
     def _is_met(self, opens: Opens) -> bool:

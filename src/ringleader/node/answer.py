@@ -61,6 +61,7 @@ class Opened:
     model: ModelId
     parts: Closable[Part]
     warnings: tuple[str, ...]
+    prompt_tokens: int = 0
 
 
 class Desk:
@@ -97,7 +98,8 @@ class Desk:
         reading = Reading(entry.voice, prompt, request, so_far)
         first = await reading.open()
         if reading.over is not None:  # all was said, but not all was heard
-            return Opened(request.model, Closable(self._parts(first, reading, None), lambda: None), prompt.warnings)
+            parts = Closable(self._parts(first, reading, None), lambda: None)
+            return Opened(request.model, parts, prompt.warnings, len(prompt.ids))
         job = self._job(request, entry, prompt, so_far.ids())
         self._jobs[job.request] = job
         deadline = time.monotonic() + REQUEST_DEADLINE_S
@@ -107,9 +109,8 @@ class Desk:
         except BaseException:  # the client may leave while the ring still loads
             self._drop(job)
             raise
-        return Opened(
-            request.model, Closable(self._parts(first, reading, job), lambda: self._drop(job)), prompt.warnings
-        )
+        parts = Closable(self._parts(first, reading, job), lambda: self._drop(job))
+        return Opened(request.model, parts, prompt.warnings, len(prompt.ids))
 
     def _job(self, request: ChatRequest, entry: Entry, prompt: Prompt, came: tuple[int, ...]) -> Job:
         spec = specified(entry.voice, request, prompt, followers=self.followers, resumed=len(came))

@@ -62,7 +62,7 @@ class Ingress:
         so_far = SoFar(datetime.date.today())
         opened = await _Losses().until_opened(self, request, so_far)
         deltas = Closable(self._deltas(request, so_far, opened), opened.parts.cancel)
-        return Answer(request.model, deltas, opened.warnings)
+        return Answer(request.model, deltas, opened.warnings, opened.prompt_tokens)
 
     async def open(self, request: ChatRequest, so_far: SoFar) -> Opened:
         """One try."""

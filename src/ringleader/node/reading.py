@@ -108,7 +108,7 @@ class Reading:
         reason = self._parser.finish_reason(self.over)
         ended = reason == "stop" and not self._parser.stopped
         warnings = await self._whole.warnings() if ended else ()
-        return Part(None, (*deltas, Finished(reason, self.usage, warnings))), None
+        return Part(None, (*deltas, Finished(reason, self.usage, warnings, self._parser.stopped_by))), None
 
 
 class _Whole:

@@ -1,7 +1,7 @@
 """A request on its way from the node that took it in to the master, and its answer on the way back, as JSON.
 
-Shapes: {"request", "today", "opened", "words"} there; {"opened": warnings}, then {"part"}... and perhaps
-{"error"} back. A stream that ends before the answer's last delta means that the master is lost.
+Shapes: {"request", "today", "opened", "words"} there; {"opened": warnings, "prompt_tokens"}, then {"part"}... and
+perhaps {"error"} back. A stream that ends before the answer's last delta means that the master is lost.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class RelayDesk:
             yield _pack({"error": _error_out(error)})
             return
         try:
-            yield _pack({"opened": list(opened.warnings)})
+            yield _pack({"opened": list(opened.warnings), "prompt_tokens": opened.prompt_tokens})
             async for part in opened.parts:
                 yield _pack({"part": self._part_out(part, request)})
         except RingleaderError as error:
@@ -144,7 +144,8 @@ class RelaySource:
         except BaseException:  # the client may leave while the ring still loads
             answers.cancel()
             raise
-        return Opened(request.model, Closable(self._parts(request, answers), answers.cancel), tuple(said["opened"]))
+        parts = Closable(self._parts(request, answers), answers.cancel)
+        return Opened(request.model, parts, tuple(said["opened"]), said["prompt_tokens"])
 
     async def _parts(self, request: ChatRequest, answers: Answers) -> AsyncGenerator[Part, None]:
         async for message in answers:

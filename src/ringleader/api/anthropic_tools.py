@@ -1,0 +1,155 @@
+"""Anthropic's tools to ours: the client's own, and those that it runs itself but whose schemas the API knows.
+
+What runs on Anthropic's servers is refused by name: nobody here would run it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ringleader.api.anthropic_wire import ToolChoiceWire, ToolWire, wrong
+from ringleader.errors import BadRequest
+from ringleader.values import Json, Tool
+
+OWN = (None, "custom")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A tool that the client runs and that a model of Anthropic's was trained on: here it must be told of it."""
+
+    description: str
+    parameters: Mapping[str, Json]
+
+
+def _object(required: tuple[str, ...], **properties: Json) -> Mapping[str, Json]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def _text(description: str) -> Json:
+    return {"type": "string", "description": description}
+
+
+_PATH = _text("Absolute path of a file or directory.")
+_RANGE = {
+    "type": "array",
+    "items": {"type": "integer"},
+    "minItems": 2,
+    "maxItems": 2,
+    "description": "First and last line to view; -1 is the end.",
+}
+_LINE = {"type": "integer", "description": "The line after which to insert; 0 is the beginning."}
+
+
+def _editor(*commands: str, inserted: str, **more: Json) -> Mapping[str, Json]:
+    return _object(
+        ("command", "path"),
+        command={"type": "string", "enum": ["view", "create", "str_replace", "insert", *commands]},
+        path=_PATH,
+        file_text=_text("For create: the file's whole content."),
+        old_str=_text("For str_replace: the text to replace, which must occur exactly once."),
+        new_str=_text("For str_replace: the text to put in its place."),
+        insert_line=_LINE,
+        view_range=_RANGE,
+        **{inserted: _text("For insert: the text to insert." if inserted != "new_str" else "The new text.")},
+        **more,
+    )
+
+
+_BASH = Known(
+    "Run a command in a shell that lives on between calls.",
+    {
+        "type": "object",
+        "properties": {
+            "command": _text("The command to run. Needed unless the shell is restarted."),
+            "restart": {"type": "boolean", "description": "true restarts the shell."},
+        },
+        "additionalProperties": False,
+    },
+)
+_EDIT = "View, create and edit text files."
+_MEMORY = Known(
+    "Keep notes in files below /memories that outlast this conversation.",
+    _object(
+        ("command",),
+        command={"type": "string", "enum": ["view", "create", "str_replace", "insert", "delete", "rename"]},
+        path=_PATH,
+        view_range=_RANGE,
+        file_text=_text("For create: the file's whole content."),
+        old_str=_text("For str_replace: the text to replace, which must occur exactly once."),
+        new_str=_text("For str_replace: the text to put in its place."),
+        insert_line=_LINE,
+        insert_text=_text("For insert: the text to insert."),
+        old_path=_text("For rename: the path as it is."),
+        new_path=_text("For rename: the path as it shall be."),
+    ),
+)
+KNOWN: Mapping[str, Known] = {
+    "bash_20241022": _BASH,
+    "bash_20250124": _BASH,
+    "text_editor_20241022": Known(_EDIT, _editor("undo_edit", inserted="new_str")),
+    "text_editor_20250124": Known(_EDIT, _editor("undo_edit", inserted="new_str")),
+    "text_editor_20250429": Known(_EDIT, _editor(inserted="new_str")),
+    "text_editor_20250728": Known(_EDIT, _editor(inserted="insert_text")),
+    "memory_20250818": _MEMORY,
+}
+
+
+def read_tools(wires: list[ToolWire]) -> tuple[Tool, ...]:
+    """What may be called. A repeated tool is one tool.
+
+    Raises:
+        BadRequest: a tool is not the client's to run or has no schema, or two differ under one name.
+    """
+    tools: dict[str, Tool] = {}
+    for index, wire in enumerate(wires):
+        tool = _tool(wire, f"tools.{index}")
+        if tools.setdefault(tool.name, tool) != tool:
+            raise wrong("tools", f"Tool names must be unique: two different tools are named {tool.name!r}.")
+    return tuple(tools.values())
+
+
+def _tool(wire: ToolWire, path: str) -> Tool:
+    if wire.type in OWN:
+        if wire.input_schema is None:
+            raise wrong(f"{path}.input_schema", "Field required")
+        return Tool(wire.name, wire.description or "", wire.input_schema, wire.strict)
+    known = KNOWN.get(str(wire.type))
+    if known is None:
+        raise _foreign(str(wire.type)[:64], path)
+    return Tool(wire.name, known.description, known.parameters, wire.strict)
+
+
+def _foreign(kind: str, path: str) -> BadRequest:
+    if kind.startswith(("computer", "browser")):
+        why = f"{kind!r} is not supported: its results are images, and only text is read here."
+    else:
+        why = (
+            f"{kind!r} is not supported: it runs on Anthropic's servers. Send a tool of your own (name, description, "
+            f"input_schema), or one of: {', '.join(sorted(KNOWN))}."
+        )
+    return BadRequest(f"{path}.type: {why}", param=f"{path}.type", code="unsupported_value")
+
+
+def read_choice(wire: ToolChoiceWire | None, tools: tuple[Tool, ...]) -> tuple[Json, bool]:
+    """The choice as `language.tool_choice` reads it, and whether calls may be several.
+
+    Raises:
+        BadRequest: it names no tool, or one that is not there.
+    """
+    if wire is None:
+        return None, True
+    parallel = wire.disable_parallel_tool_use is not True
+    if wire.type == "tool":
+        if not wire.name:
+            raise wrong("tool_choice.tool.name", "Field required")
+        return {"type": "tool", "name": wire.name}, parallel
+    if wire.type == "auto" and not tools:  # it asks for nothing
+        return None, parallel
+    return {"type": wire.type}, parallel

@@ -1,0 +1,133 @@
+"""Anthropic's Messages request as it stands on the wire: pydantic models, and their complaints in Anthropic's words.
+
+Shapes and ranges only: `anthropic_read` reads what several fields say together.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from ringleader.api.openai_wire import Wire
+from ringleader.errors import BadRequest
+from ringleader.values import Json
+
+STOPS_MAX = 64  # each is looked for at every character of the answer
+
+
+def _as_blocks(content: Any) -> Any:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+class BlockWire(Wire):
+    """One block of any content; which fields a type wants is checked in `anthropic_history`."""
+
+    type: str
+    text: str | None = None
+    thinking: str | None = None
+    id: Annotated[str, Field(min_length=1)] | None = None
+    name: Annotated[str, Field(min_length=1)] | None = None
+    input: dict[str, Any] | None = None
+    tool_use_id: Annotated[str, Field(min_length=1)] | None = None
+    content: Annotated[list[BlockWire] | None, BeforeValidator(_as_blocks)] = None
+    is_error: bool | None = None
+    source: Any = None
+    title: str | None = None
+    context: str | None = None
+    tool_name: str | None = None
+
+
+class MessageWire(Wire):
+    """Any turn. A system turn among the others is one of the newer spellings."""
+
+    role: Literal["user", "assistant", "system"]
+    content: Annotated[list[BlockWire], BeforeValidator(_as_blocks)]
+
+
+class ToolWire(Wire):
+    """A tool of the client's own, or one whose schema its type stands for."""
+
+    name: Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,128}$")]
+    type: str | None = None
+    description: str | None = None
+    input_schema: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ToolChoiceWire(Wire):
+    """`name` is wanted with "tool" only."""
+
+    type: Literal["auto", "any", "tool", "none"]
+    name: str | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+class ThinkingWire(Wire):
+    """How much to think, and whether to show it."""
+
+    type: Literal["enabled", "adaptive", "between_tools", "disabled"]
+    budget_tokens: Annotated[int, Field(ge=1)] | None = None
+    display: Literal["summarized", "omitted"] | None = None
+
+
+class FormatWire(Wire):
+    """What the answer's text must be."""
+
+    type: Literal["json_schema"]
+    schema_: Annotated[dict[str, Any], Field(alias="schema")]
+
+
+class OutputWire(Wire):
+    """The answer's form, and how much effort it is worth."""
+
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    format: FormatWire | None = None
+
+
+class CountWire(Wire):
+    """The body of `POST /v1/messages/count_tokens`: what makes the prompt."""
+
+    model: Annotated[str, Field(min_length=1)]
+    messages: Annotated[list[MessageWire], Field(min_length=1)]
+    system: Annotated[list[BlockWire] | None, BeforeValidator(_as_blocks)] = None
+    tools: list[ToolWire] | None = None
+    tool_choice: ToolChoiceWire | None = None
+    thinking: ThinkingWire | None = None
+    output_config: OutputWire | None = None
+    output_format: FormatWire | None = None  # an older spelling of output_config.format
+    context_management: dict[str, Any] | None = None
+
+
+class MessagesWire(CountWire):
+    """The body of `POST /v1/messages`. null is the same as absent wherever a default exists."""
+
+    max_tokens: Annotated[int, Field(ge=1)]
+    stream: bool | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    stop_sequences: Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=STOPS_MAX)] | None = None
+    seed: int | None = None
+
+
+W = TypeVar("W", bound=CountWire)
+
+
+def parse(kind: type[W], body: dict[str, Json]) -> W:
+    """`body` as a `kind`.
+
+    Raises:
+        BadRequest: the first field that is missing, of a wrong type or out of range, by its path.
+    """
+    try:
+        return kind.model_validate(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+    path = ".".join(map(str, first["loc"]))
+    raise wrong(path, first["msg"])
+
+
+def wrong(path: str, why: str) -> BadRequest:
+    """The error for a field, as Anthropic words it: the path, then what is the matter."""
+    return BadRequest(f"{path}: {why}", param=path)
