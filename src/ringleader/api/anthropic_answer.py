@@ -64,7 +64,7 @@ class MessageEvents:
     def begin(self) -> Iterator[dict[str, Json]]:
         """The message as it is at its start."""
         frame = self._frame
-        message = {
+        message: dict[str, Json] = {
             "model": frame.model,
             "id": frame.id,
             "type": "message",

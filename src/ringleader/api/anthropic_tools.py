@@ -47,19 +47,23 @@ _RANGE = {
 _LINE = {"type": "integer", "description": "The line after which to insert; 0 is the beginning."}
 
 
-def _editor(*commands: str, inserted: str, **more: Json) -> Mapping[str, Json]:
-    return _object(
-        ("command", "path"),
-        command={"type": "string", "enum": ["view", "create", "str_replace", "insert", *commands]},
-        path=_PATH,
-        file_text=_text("For create: the file's whole content."),
-        old_str=_text("For str_replace: the text to replace, which must occur exactly once."),
-        new_str=_text("For str_replace: the text to put in its place."),
-        insert_line=_LINE,
-        view_range=_RANGE,
-        **{inserted: _text("For insert: the text to insert." if inserted != "new_str" else "The new text.")},
-        **more,
-    )
+_FILE = {
+    "path": _PATH,
+    "view_range": _RANGE,
+    "file_text": _text("For create: the file's whole content."),
+    "old_str": _text("For str_replace: the text to replace, which must occur exactly once."),
+    "new_str": _text("For str_replace: the text to put in its place."),
+    "insert_line": _LINE,
+    "insert_text": _text("For insert: the text to insert."),
+}
+_COMMANDS = ("view", "create", "str_replace", "insert")
+
+
+def _older_editor(*more: str) -> Mapping[str, Json]:
+    """Until 2025-07-28 the text to insert was called new_str, too."""
+    told = {"new_str": _text("For str_replace: the text to put in its place. For insert: the text to insert.")}
+    properties = {key: value for key, value in {**_FILE, **told}.items() if key != "insert_text"}
+    return _object(("command", "path"), command={"type": "string", "enum": [*_COMMANDS, *more]}, **properties)
 
 
 _BASH = Known(
@@ -78,25 +82,21 @@ _MEMORY = Known(
     "Keep notes in files below /memories that outlast this conversation.",
     _object(
         ("command",),
-        command={"type": "string", "enum": ["view", "create", "str_replace", "insert", "delete", "rename"]},
-        path=_PATH,
-        view_range=_RANGE,
-        file_text=_text("For create: the file's whole content."),
-        old_str=_text("For str_replace: the text to replace, which must occur exactly once."),
-        new_str=_text("For str_replace: the text to put in its place."),
-        insert_line=_LINE,
-        insert_text=_text("For insert: the text to insert."),
+        command={"type": "string", "enum": [*_COMMANDS, "delete", "rename"]},
         old_path=_text("For rename: the path as it is."),
         new_path=_text("For rename: the path as it shall be."),
+        **_FILE,
     ),
 )
 KNOWN: Mapping[str, Known] = {
     "bash_20241022": _BASH,
     "bash_20250124": _BASH,
-    "text_editor_20241022": Known(_EDIT, _editor("undo_edit", inserted="new_str")),
-    "text_editor_20250124": Known(_EDIT, _editor("undo_edit", inserted="new_str")),
-    "text_editor_20250429": Known(_EDIT, _editor(inserted="new_str")),
-    "text_editor_20250728": Known(_EDIT, _editor(inserted="insert_text")),
+    "text_editor_20241022": Known(_EDIT, _older_editor("undo_edit")),
+    "text_editor_20250124": Known(_EDIT, _older_editor("undo_edit")),
+    "text_editor_20250429": Known(_EDIT, _older_editor()),
+    "text_editor_20250728": Known(
+        _EDIT, _object(("command", "path"), command={"type": "string", "enum": [*_COMMANDS]}, **_FILE)
+    ),
     "memory_20250818": _MEMORY,
 }
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from ringleader.api import malformed
+from ringleader.api.anthropic_messages import Messages
 from ringleader.api.auth import NO_KEYS, is_loopback, make_auth
 from ringleader.api.body import BODY_BYTES_MAX
 from ringleader.api.cluster import Cluster
@@ -63,7 +64,8 @@ def make_app(
     chat = ChatCompletions(serving, named_finish=named_finish_reason)
     events = Events(view, keep_alive_s=keep_alive_s)
     app.on_shutdown.append(events.close)
-    routes = [*chat.routes(), *Models(shelf).routes(), *Cluster(view).routes(), *events.routes()]
+    messages = Messages(serving, tokenizing)
+    routes = [*chat.routes(), *messages.routes(), *Models(shelf).routes(), *Cluster(view).routes(), *events.routes()]
     add_routes(app, routes)
     return app
 

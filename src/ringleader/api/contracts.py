@@ -78,7 +78,7 @@ class Tokenizing(Protocol):
     """
 
     async def prompt_ids(self, request: ChatRequest) -> tuple[int, ...]:
-        """The ids of the whole prompt that `request` becomes. Raises what is wrong with the request, too."""
+        """The ids of the whole prompt that `request` becomes, however long. Raises what is wrong with the request."""
         ...
 
     async def encode(self, model: ModelId, text: str, *, framed: bool) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Each API's own body and status for what a caller is told. Which API a request is of, its path says.
+"""Each API's own body and status for what a caller is told. Which API a request is of, its path or a header says.
 
 A new API is one `Form` and one line in `FORMS`.
 """
@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from aiohttp import web
+
+from ringleader.api.anthropic_faults import AnthropicForm
 from ringleader.api.fault_table import Fault, Kind
 from ringleader.values import Json
 
@@ -47,10 +50,13 @@ class OpenAIForm:
 
 
 OPENAI = OpenAIForm()
+ANTHROPIC = AnthropicForm()
+ANTHROPIC_HEADER = "anthropic-version"  # its clients send it always; with `/v1/models` nothing else tells them apart
 # The first whose path begins the request's; OpenAI's for any other.
-FORMS: tuple[tuple[str, Form], ...] = ()
+FORMS: tuple[tuple[str, Form], ...] = (("/v1/messages", ANTHROPIC),)
 
 
-def form_of(path: str) -> Form:
-    """The form of the API that `path` belongs to."""
-    return next((form for prefix, form in FORMS if path.startswith(prefix)), OPENAI)
+def form_of(request: web.Request) -> Form:
+    """The form of the API that `request` speaks."""
+    other = ANTHROPIC if ANTHROPIC_HEADER in request.headers else OPENAI
+    return next((form for prefix, form in FORMS if request.path.startswith(prefix)), other)

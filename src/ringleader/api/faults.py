@@ -13,7 +13,7 @@ from aiohttp import web
 
 from ringleader.api.error_forms import form_of
 from ringleader.api.fault_table import Fault, Kind, fault_of, rule_of
-from ringleader.api.ids import REQUEST, REQUEST_ID, new_id
+from ringleader.api.ids import REQUEST, REQUEST_ID, id_headers, new_id
 from ringleader.api.sse import STREAM
 from ringleader.errors import RingleaderError
 
@@ -40,7 +40,7 @@ async def faults_middleware(
         log.exception("request %s failed", request_id)
         response = await _answer_fault(request, error)
     if not response.prepared:
-        response.headers["x-request-id"] = request_id
+        response.headers.update(id_headers(request))
     took_s = time.monotonic() - since
     log.debug("request %s: %s %s: %d in %.3f s", request_id, request.method, request.path, response.status, took_s)
     return response
@@ -48,7 +48,7 @@ async def faults_middleware(
 
 def fault_response(request: web.Request, fault: Fault) -> web.Response:
     """The whole HTTP answer for `fault`, as the API of the request has it."""
-    form = form_of(request.path)
+    form = form_of(request)
     # What tells OpenAI's and Anthropic's SDKs whether trying again can help.
     headers = {"x-should-retry": "true" if fault.retry else "false", **fault.headers}
     return web.json_response(form.body(fault, request[REQUEST_ID]), status=form.status(fault), headers=headers)

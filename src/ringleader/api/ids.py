@@ -16,6 +16,11 @@ REQUEST_ID = web.RequestKey("request_id", str)
 REQUEST: ContextVar[str] = ContextVar("ringleader_request", default="")
 
 
+def id_headers(request: web.Request) -> dict[str, str]:
+    """The request's id, under the names by which OpenAI's and Anthropic's SDKs look for it."""
+    return {"x-request-id": request[REQUEST_ID], "request-id": request[REQUEST_ID]}
+
+
 def new_id(prefix: str) -> str:
     """`prefix` and 24 random letters and digits."""
     return prefix + "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))

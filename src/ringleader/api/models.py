@@ -1,4 +1,4 @@
-"""`GET /v1/models` and `GET /v1/models/{id}`; ids may hold slashes."""
+"""`GET /v1/models` and `GET /v1/models/{id}`, in the shape of whose client asks; ids may hold slashes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import builtins
 
 from aiohttp import web
 
+from ringleader.api import anthropic_models
 from ringleader.api.contracts import ModelCard, ModelShelf
+from ringleader.api.error_forms import ANTHROPIC_HEADER
 from ringleader.api.routes import Route
 from ringleader.errors import UnknownModel
 from ringleader.values import Json
@@ -28,6 +30,8 @@ class Models:
     async def list(self, request: web.Request) -> web.Response:
         """All models, the loaded ones first: clients that pick one take the first."""
         cards = sorted(await self._shelf.cards(), key=lambda card: (not card.loaded, card.id))
+        if ANTHROPIC_HEADER in request.headers:
+            return web.json_response(anthropic_models.page(cards, request.query))
         return web.json_response({"object": "list", "data": [model_body(card) for card in cards]})
 
     async def one(self, request: web.Request) -> web.Response:
@@ -35,7 +39,8 @@ class Models:
         asked = request.match_info["id"]
         for card in await self._shelf.cards():
             if card.id == asked:
-                return web.json_response(model_body(card))
+                told = anthropic_models.model_body if ANTHROPIC_HEADER in request.headers else model_body
+                return web.json_response(told(card))
         raise UnknownModel(f"The model {asked!r} does not exist here. GET /v1/models lists those that do.")
 
 

@@ -46,3 +46,5 @@ def add_routes(app: web.Application, routes: Iterable[Route]) -> None:
     """Serve `routes`."""
     for route in routes:
         app.router.add_route(route.method, route.path, route.handler)
+        if route.method == "GET":  # clients ask so whether somebody is there
+            app.router.add_route("HEAD", route.path, route.handler)

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from ringleader.api.error_forms import form_of
 from ringleader.api.fault_table import Fault
-from ringleader.api.ids import REQUEST_ID
+from ringleader.api.ids import id_headers
 from ringleader.values import Json
 
 WRITE_TIMEOUT_S = 60.0  # a client that takes nothing for so long, with the socket's buffers full, has gone
@@ -88,7 +88,7 @@ class EventStream:
     async def start(self) -> None:
         """Send the headers: from here on the status is 200, and errors are events."""
         self._request[STREAM] = self
-        self.response.headers["x-request-id"] = self._request[REQUEST_ID]
+        self.response.headers.update(id_headers(self._request))
         try:
             await self.response.prepare(self._request)
         except ConnectionError as error:
@@ -115,7 +115,7 @@ class EventStream:
 
     async def fail(self, fault: Fault, request_id: str) -> None:
         """An error as the last event; no `[DONE]`. A client that has gone meanwhile misses nothing."""
-        body: list[Json] = [form_of(self._request.path).body(fault, request_id)]
+        body: list[Json] = [form_of(self._request).body(fault, request_id)]
         try:
             for event in body if self._epilogue is None else self._epilogue(fault, request_id):
                 await self.send(event)

@@ -12,7 +12,7 @@ from ringleader.errors import BadRequest
 from ringleader.values import Json
 
 # The fields whose text an answer is held to, and the keywords in them that only explain.
-BINDING = ("tools", "functions", "response_format")
+BINDING = ("tools", "functions", "response_format", "output_config", "output_format", "format")
 PROSE = ("description", "title", "$comment", "default", "examples")
 NAMING = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")  # their keys are names
 DATA = ("enum", "const")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import sys
+from dataclasses import replace
 
 from ringleader.errors import BadRequest
 from ringleader.language.prompt import compose
@@ -19,9 +21,10 @@ class ShelfTokenizing:
         self._shelf = shelf
 
     async def prompt_ids(self, request: ChatRequest) -> tuple[int, ...]:
-        """The prompt that a desk would give to a ring."""
+        """The prompt that a desk would give to a ring, and also one that no desk would take for its length."""
         entry = await self._shelf.entry(request.model)
-        prompt = await asyncio.to_thread(compose, entry.voice, request, datetime.date.today())
+        voice = replace(entry.voice, context_max=sys.maxsize)
+        prompt = await asyncio.to_thread(compose, voice, request, datetime.date.today())
         return prompt.ids
 
     async def encode(self, model: ModelId, text: str, *, framed: bool) -> tuple[int, ...]:
