@@ -1,0 +1,160 @@
+"""What comes back from each backend: one canonical dict, whole or streamed, typed faults when nothing good comes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ringleader.agent.backends.contracts import Piece
+from ringleader.agent.backends.faults import (
+    BackendBusy,
+    BackendDenied,
+    BackendFailed,
+    BackendGarbled,
+    BackendRefused,
+)
+from ringleader.agent.completions import read_completion
+from ringleader.errors import ContextTooLong, NodeUnreachable
+from tests.unit.agent.backends.doors import NAMES, at_stub, opened, turn
+from tests.unit.agent.backends.stub import CALLED, KEY, SAID, Refusal, served
+
+ASK = [{"role": "user", "content": "Is it so?"}]
+SCHEMA = {"type": "object", "properties": {"claim": {"type": "string"}}}
+TOOLS = [{"type": "function", "function": {"name": n, "parameters": SCHEMA}} for n in ("verify_fact", "now")]
+BOTH_WAYS = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+ALL = pytest.mark.parametrize("backend", NAMES)
+
+
+@ALL
+@BOTH_WAYS
+async def test_text_comes_as_the_canonical_dict(backend: str, streamed: bool) -> None:
+    async with at_stub(backend, SAID) as (door, _):
+        answer, pieces = await turn(door, streamed, ASK)
+    assert answer == {
+        "content": "Oslo is cold.",
+        "reasoning": None,
+        "tool_calls": [],
+        "finish_reason": "stop",
+        "usage": answer["usage"],
+        "model": "the-model-that-answered",
+    }
+    used = answer["usage"]
+    assert (used["prompt_tokens"], used["completion_tokens"], used["total_tokens"]) == (11, 7, 18)
+    assert "".join(piece.text for piece in pieces) == ("Oslo is cold." if streamed else "")
+
+
+@ALL
+@BOTH_WAYS
+async def test_calls_and_reasoning_come_as_the_canonical_dict(backend: str, streamed: bool) -> None:
+    async with at_stub(backend, CALLED) as (door, _):
+        answer, pieces = await turn(door, streamed, ASK, TOOLS)
+    read = read_completion(answer, backend)
+    assert [(call.id, call.name, call.arguments) for call in read.calls] == [
+        ("call_a", "verify_fact", '{"claim": "x"}'),
+        ("call_b", "now", "{}"),
+    ]
+    assert (read.finish, read.reasoning, read.content) == ("tool_calls", "look first", "")
+    assert "".join(p.text for p in pieces if p == Piece("reasoning", p.text)) == ("look first" if streamed else "")
+
+
+@ALL
+@BOTH_WAYS
+async def test_an_answer_that_was_cut_by_the_limit_says_so(backend: str, streamed: bool) -> None:
+    async with at_stub(backend, {"content": "Oslo", "finish_reason": "length"}) as (door, _):
+        answer, _ = await turn(door, streamed, ASK)
+    assert answer["finish_reason"] == "length"
+
+
+FAULTS: list[tuple[Any, type[Exception], str]] = [
+    (Refusal(401), BackendDenied, "API_KEY|GITHUB_TOKEN"),
+    (Refusal(403), BackendDenied, "403"),
+    (Refusal(404, '{"error": {"message": "no such deployment"}}'), BackendRefused, "no such deployment"),
+    (Refusal(410, "<html>gone</html>"), BackendRefused, "410"),
+    (Refusal(429), BackendBusy, "after several tries"),
+    (Refusal(500, '{"error": {"message": "an accident"}}'), BackendFailed, "an accident"),
+    (Refusal(503, "<html>" + "x" * 5000), BackendFailed, "503"),
+    (
+        Refusal(400, '{"error": {"message": "m", "code": "context_length_exceeded"}}'),
+        ContextTooLong,
+        "Give the step less",
+    ),
+]
+
+
+@ALL
+@BOTH_WAYS
+@pytest.mark.parametrize(("refusal", "fault", "words"), FAULTS, ids=[f"{f[0].status}" for f in FAULTS])
+async def test_a_refusal_is_a_typed_fault_in_the_providers_words(
+    backend: str, streamed: bool, refusal: Refusal, fault: type[Exception], words: str
+) -> None:
+    async with at_stub(backend, refusal) as (door, _):
+        with pytest.raises(fault, match=words) as caught:
+            await turn(door, streamed, ASK)
+    assert backend in str(caught.value)
+    assert KEY not in str(caught.value)
+    assert len(str(caught.value)) < 1200
+
+
+@ALL
+@pytest.mark.parametrize("status", [429, 500])
+async def test_what_may_pass_is_tried_again(backend: str, status: int) -> None:
+    soon = {"retry-after-ms": "1"}
+    async with at_stub(backend, Refusal(status, headers=soon), SAID, retries_max=1) as (door, stub):
+        answer = await door.complete_chat(ASK)
+    assert answer["content"] == "Oslo is cold."
+    assert len(stub.seen) == 2
+
+
+@ALL
+@pytest.mark.parametrize(
+    "body", ["<html>welcome</html>", "{}", '{"choices": []}', '{"choices": [{"index": 0}]}', '{"a": ']
+)
+async def test_an_answer_that_is_none_is_garbled(backend: str, body: str) -> None:
+    async with at_stub(backend, Refusal(200, body)) as (door, _):
+        with pytest.raises(BackendGarbled, match=backend):
+            await door.complete_chat(ASK)
+
+
+@ALL
+async def test_a_stream_that_breaks_off_is_a_failure_and_no_short_answer(backend: str) -> None:
+    async with at_stub(backend, SAID | {"cut": True}) as (door, _):
+        with pytest.raises(BackendFailed, match="in the middle"):
+            await turn(door, True, ASK)
+
+
+@ALL
+async def test_nobody_at_the_address_is_told_as_such(backend: str) -> None:
+    async with served(SAID) as stub:
+        url = stub.url
+    door = opened(backend, url)
+    with pytest.raises(NodeUnreachable, match=backend):
+        await door.complete_chat(ASK)
+    await door.close()
+
+
+@ALL
+async def test_no_credential_stands_in_a_repr(backend: str) -> None:
+    async with at_stub(backend, SAID) as (door, _):
+        assert KEY not in repr(door)
+        assert backend in repr(door)
+
+
+async def test_the_ring_takes_the_model_that_is_loaded_when_none_is_named() -> None:
+    async with at_stub("ring", SAID, model="") as (door, stub):
+        await door.complete_chat(ASK)
+        await door.complete_chat(ASK)
+    assert [seen.path for seen in stub.seen] == ["/v1/models", "/v1/chat/completions", "/v1/chat/completions"]
+    assert stub.seen[1].body["model"] == "the-loaded"
+    assert door.model == "the-loaded"
+
+
+@ALL
+async def test_cancelling_a_turn_ends_its_request(backend: str) -> None:
+    async with at_stub(backend, SAID) as (door, _):
+        asked = asyncio.create_task(door.complete_chat(ASK))
+        await asyncio.sleep(0)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
