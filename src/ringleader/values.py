@@ -210,6 +210,7 @@ class SlotSpec:
 
 
 Finish = Literal["", "stop", "length", "error"]  # how a slot ended; "" while it goes on
+Fault = Literal["ours", "busy", "too_long"]  # whose an error is that a ring reports of one request
 Ride = Literal["alone", "even", "ragged"]  # how slots share a pass: not, rows of one length only, or of any lengths
 
 

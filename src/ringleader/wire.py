@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ringleader.v1 import ring_pb2 as pb
-from ringleader.values import Finish, Ride, Sampling, SlotSpec, TokenLogprob
+from ringleader.values import Fault, Finish, Ride, Sampling, SlotSpec, TokenLogprob
 
 PROTOCOL_VERSION = 1
 DIAL_DEADLINE_S = 10.0
@@ -40,6 +40,7 @@ FINISH_TO_WIRE: dict[Finish, pb.Finish] = {
     "error": pb.FINISH_ERROR,
 }
 FINISH_FROM_WIRE: dict[int, Finish] = {value: name for name, value in FINISH_TO_WIRE.items()}
+FAULT_FROM_WIRE: dict[int, Fault] = {pb.FAULT_OURS: "ours", pb.FAULT_BUSY: "busy", pb.FAULT_TOO_LONG: "too_long"}
 RIDE_TO_WIRE: dict[Ride, pb.Ride] = {"alone": pb.RIDE_ALONE, "even": pb.RIDE_EVEN, "ragged": pb.RIDE_RAGGED}
 RIDE_FROM_WIRE: dict[int, Ride] = {value: name for name, value in RIDE_TO_WIRE.items()}
 

@@ -20,10 +20,11 @@ from ringleader.trust.channels import open_channel
 from ringleader.trust.credentials import Credentials
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.v1 import ring_pb2_grpc as rpc
-from ringleader.values import Finish, NodeId, PlanHash, RequestId, SlotSpec, TokenLogprob
+from ringleader.values import Fault, Finish, NodeId, PlanHash, RequestId, SlotSpec, TokenLogprob
 from ringleader.wire import (
     DIAL_DEADLINE_S,
     EPOCH_KEY,
+    FAULT_FROM_WIRE,
     FINISH_FROM_WIRE,
     PROTOCOL_VERSION,
     RING_MESSAGE_BYTES_MAX,
@@ -38,7 +39,9 @@ ORDERS_MAX = 4096  # orders that a head may leave unread; it reads each at once,
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """News of one request: new tokens (perhaps none: a prompt chunk is done) and how far it is."""
+    """News of one request: new tokens (perhaps none: a prompt chunk is done) and how far it is.
+
+    `fault` says whose the error is, where it is not the ring's own."""
 
     tokens: tuple[int, ...]
     logprobs: tuple[TokenLogprob, ...]
@@ -47,6 +50,7 @@ class Tokens:
     passes: int
     prompt_done: int
     frame_bytes: int
+    fault: Fault = "ours"
 
 
 @dataclass(slots=True)
@@ -146,9 +150,10 @@ class RingClient:
         while True:
             yield await self._orders.get()
 
-    def submit(self, request: RequestId, prompt: tuple[int, ...], spec: SlotSpec) -> None:
+    def submit(self, request: RequestId, prompt: tuple[int, ...], spec: SlotSpec, priority: int = 0) -> None:
         """Hand a request to the head; its tokens come through `on_tokens`. Raises RingLost when it is closed."""
-        self._put(pb.HeadOrder(submit=pb.Submit(request=request, prompt=prompt, spec=spec_to_wire(spec))))
+        submit = pb.Submit(request=request, prompt=prompt, spec=spec_to_wire(spec), priority=priority)
+        self._put(pb.HeadOrder(submit=submit))
 
     def cancel(self, request: RequestId) -> None:
         """Stop a request at its next pass; unknown ones are no error."""
@@ -214,4 +219,5 @@ def _tokens(report: pb.HeadReport) -> Tokens:
         passes=report.passes,
         prompt_done=report.prompt_done,
         frame_bytes=report.frame_bytes,
+        fault=FAULT_FROM_WIRE[report.fault],
     )

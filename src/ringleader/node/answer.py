@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from ringleader.cluster.messages import Event, PlanWish, RequestArrived, RequestCancelled, RequestEnded
-from ringleader.errors import BadRequest, NodeUnreachable, OurFault, RingleaderError, RingLost
+from ringleader.errors import BadRequest, Busy, ContextTooLong, NodeUnreachable, OurFault, RingleaderError, RingLost
 from ringleader.language.outgrowth import CODE
 from ringleader.language.prompt import Prompt, Voice, compose
 from ringleader.net.ring import RingClient, Tokens
@@ -171,7 +171,7 @@ class Desk:
             del self._jobs[request]
             self._tell(RequestEnded(request))
         if tokens.finish == "error":
-            job.fail(_fault(job, tokens.error))
+            job.fail(_fault(job, tokens))
         else:
             job.news.put_nowait(tokens)
 
@@ -180,8 +180,13 @@ class Desk:
         return self._shelf.known(model).voice.tokenizer.token_bytes(token)
 
 
-def _fault(job: Job, error: str) -> RingleaderError:
-    """The tail's error. The engine's own limits show only where a text meets them: such a pattern is the client's."""
+def _fault(job: Job, tokens: Tokens) -> RingleaderError:
+    """The ring's error. The engine's own limits show only where a text meets them: such a pattern is the client's."""
+    error = tokens.error
+    if tokens.fault == "busy":
+        return Busy(error)
+    if tokens.fault == "too_long":
+        return ContextTooLong(error, param="max_tokens")
     if not any(reason in error for reason in _OUTGROWN):
         return OurFault(f"request {job.request}: {error}")
     places = job.prompt.patterned or (("tools",) if job.prompt.choice.permitted else ("response_format",))

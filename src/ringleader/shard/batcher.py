@@ -2,17 +2,20 @@
 
 Laws: a slot has at most one sampling segment in the ring; its segments leave in order of position; a batch has at
 most one frame in the ring; between two chunks of prompts every batch has its pass, and turns go round among prompts
-and among batches, so that no request waits for another's end; a released slot is never used again.
+and among batches, so that no request waits for another's end; a released slot is never used again. When memory runs
+out, the last in rank gives its slot up and waits with all that it had answered; the first in rank always goes on.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from ringleader.errors import Busy, ContextTooLong
+from ringleader.shard.groups import Group, Groups
 from ringleader.shard.rhythm import Rhythm
-from ringleader.shard.waiting import Asked, Line, Reservations
+from ringleader.shard.waiting import QUEUE_MAX, Asked, Line, Reservations
 from ringleader.values import Finish, Ride, SlotSpec
 
 PROGRESS_DEADLINE_S = 60.0  # a chunk of 512 tokens on a slow CPU takes some seconds; a minute is a death
@@ -22,12 +25,15 @@ PROGRESS_DEADLINE_S = 60.0  # a chunk of 512 tokens on a slow CPU takes some sec
 class Limits:
     """`chunk_tokens` positions a frame at most; `flight_max` batches, or without answers prompts, in the ring at once,
     one for each stage; `slots_max` live slots; `kv_tokens_max` tokens of prompt and answer reserved over all live
-    slots, padding of batches counted (the plan's KV budget). `machines` names each stage's machine."""
+    slots, padding of batches counted (the plan's KV budget), in steps of `kv_step`, `kv_ahead` more than a slot has.
+    `machines` names each stage's machine."""
 
     chunk_tokens: int = 512
     flight_max: int = 1
     slots_max: int = 16
     kv_tokens_max: int = 1 << 30
+    kv_step: int = 1
+    kv_ahead: int = 64
     ride: Ride = "alone"
     machines: tuple[int, ...] = (0,)
 
@@ -61,24 +67,14 @@ class Segments:
 
 @dataclass(slots=True)
 class _Live:
-    request: str
-    spec: SlotSpec
+    asked: Asked
+    spec: SlotSpec  # the request's, as this slot began
     pending: deque[int]  # tokens known but not yet sent
     position: int = 0  # tokens sent
     flying: bool = False  # a sampling segment is in the ring
     answering: bool = False  # its first token came back
-    passes: int = 0
-    prompt_done: int = 0
+    computed: int = 0
     chunks: deque[int] = field(default_factory=deque)  # sizes of its segments in the ring, oldest first
-
-
-@dataclass(slots=True)
-class _Group:
-    """Answers that run together; one of a single slot is sent alone."""
-
-    number: int
-    slots: list[int]
-    flying: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +103,14 @@ class Batcher:
         self._limits = limits
         self._rhythm = Rhythm(limits.machines)
         self._line = Line()
-        self._memory = Reservations(limits.kv_tokens_max)
+        self._memory = Reservations(limits.kv_tokens_max, limits.kv_step, limits.kv_ahead)
+        self._preempted: dict[int, Asked] = {}  # slots that were taken from requests, with segments in the ring
         self._live: OrderedDict[int, _Live] = OrderedDict()  # prompts in order of turns: the next one first
-        self._groups: list[_Group] = []  # in order of turns
-        self._arranged = True  # no answer began or ended since rows were given to groups
+        self._groups = Groups(self._memory, limits.chunk_tokens, limits.ride == "alone")
         self._since_chunk = 0  # passes of groups since a prompt's chunk was sent
         self._released: list[int] = []
         self._flight: deque[tuple[Segments, int]] = deque()  # in the ring, with their groups' numbers, oldest first
         self._next_slot = 1
-        self._next_group = 1
 
     @property
     def in_flight(self) -> int:
@@ -125,25 +120,47 @@ class Batcher:
     def live(self) -> int:
         return len(self._live)
 
-    def submit(self, request: str, prompt: tuple[int, ...], spec: SlotSpec) -> bool:
-        """Take a request; False when the queue is full or the name is taken."""
-        return bool(prompt) and not self._known(request) and self._line.join(Asked(request, prompt, spec))
+    @property
+    def waiting(self) -> int:
+        return len(self._line)
+
+    def submit(self, request: str, prompt: tuple[int, ...], spec: SlotSpec, priority: int = 0) -> bool:
+        """Take a request, lower priorities first; False when there is no prompt or the name is taken.
+
+        Raises:
+            ContextTooLong: it could never fit, even alone.
+            Busy: the line is full.
+        """
+        if not prompt or self._known(request):
+            return False
+        asked = Asked(request, list(prompt), spec, priority)
+        if self._memory.whole(asked) > self._memory.tokens_max:
+            raise ContextTooLong(
+                f"{spec.prompt_tokens} tokens of prompt and {spec.max_tokens} of answer do not fit the ring's memory, "
+                f"which has room for {self._memory.tokens_max} tokens; ask for fewer",
+                param="max_tokens",
+            )
+        if not self._line.join(asked):
+            raise Busy(f"{QUEUE_MAX} requests wait at the ring's head, the most that are taken; try again later")
+        return True
 
     def _known(self, request: str) -> bool:
-        return request in self._line or any(live.request == request for live in self._live.values())
+        return request in self._line or any(live.asked.request == request for live in self._live.values())
 
     def cancel(self, request: str) -> bool:
         """Forget a request; its slot is released with the next frame. False when it is not known."""
+        self._preempted = {slot: asked for slot, asked in self._preempted.items() if asked.request != request}
         if self._line.leave(request):
             return True
         for slot, live in self._live.items():
-            if live.request == request:
+            if live.asked.request == request:
                 self._let_go(slot)
                 return True
         return False
 
     def cancel_all(self) -> None:
         self._line.clear()
+        self._preempted.clear()
         for slot in list(self._live):
             self._let_go(slot)
 
@@ -157,51 +174,39 @@ class Batcher:
     def next_pass(self) -> Segments | None:
         """The next frame's segments, or None while nothing may be sent."""
         self._admit()
-        self._arrange()
+        self._grow()
+        self._groups.arrange([slot for slot, live in self._live.items() if live.answering], self._rhythm.batches)
         group, slot = self._ready_group(), self._ready_prompt()
         due = self._since_chunk >= len(self._groups)
         if slot is not None and due:
             self._since_chunk = 0
             self._live.move_to_end(slot)
-            running = sum(len(each.slots) for each in self._groups)
-            return self._fly((slot,), self._rhythm.chunk_tokens(running, self._limits.chunk_tokens), 0)
+            return self._fly((slot,), self._rhythm.chunk_tokens(self._groups.rows, self._limits.chunk_tokens), 0)
         if group is None:
             return None
         self._since_chunk += 1
-        self._groups.remove(group)
-        self._groups.append(group)
-        group.flying = True
+        self._groups.go(group)
         return self._fly(tuple(group.slots), self._width(group), group.number)
 
-    def _ready_group(self) -> _Group | None:
+    def _ready_group(self) -> Group | None:
         if sum(bool(number) for _, number in self._flight) >= self._limits.flight_max:
             return None
-        return next((group for group in self._groups if not group.flying), None)
+        return self._groups.ready()
 
     def _ready_prompt(self) -> int | None:
         flying = sum(not number for _, number in self._flight)
-        if flying >= (1 if self._groups else self._limits.flight_max):
+        beside_answers = bool(self._groups) or flying < len(self._flight)
+        if flying >= (1 if beside_answers else self._limits.flight_max):
             return None
         ready = (slot for slot, live in self._live.items() if live.pending and not live.flying and not live.answering)
         return next(ready, None)
 
-    def _width(self, group: _Group) -> int:
+    def _width(self, group: Group) -> int:
         most = self._limits.chunk_tokens
         if len(group.slots) == 1:
             return most
         counts = [len(self._live[slot].pending) for slot in group.slots]
         return self._rhythm.width(counts, most, self._limits.ride == "ragged")
-
-    def _admit(self) -> None:
-        while (asked := self._line.first()) is not None and len(self._live) < self._limits.slots_max:
-            batches = [group.slots for group in self._groups]
-            if self._live and not self._memory.fit(asked.need_tokens, batches):
-                return
-            self._line.leave(asked.request)
-            # Its turn comes after one of each that runs: were it first, a stream of short requests would starve them.
-            self._live[self._next_slot] = _Live(asked.request, asked.spec, deque(asked.tokens))
-            self._memory.reserve(self._next_slot, asked.need_tokens)
-            self._next_slot += 1
 
     def _fly(self, slots: tuple[int, ...], width: int, group: int) -> Segments:
         turns = tuple(self._cut(slot, self._live[slot], width) for slot in slots)
@@ -215,74 +220,73 @@ class Batcher:
         turn = Turn(slot, live.position, tokens, not live.pending, live.spec if live.position == 0 else None)
         live.position += count
         live.flying = turn.sample
-        live.passes += 1
+        live.asked.passes += 1
         live.chunks.append(count)
         return turn
 
-    # ------------------------------------------------------------ who rides with whom
+    # ------------------------------------------------------------ who has a slot, and memory
 
-    def _arrange(self) -> None:
-        """Give rows to groups, when an answer began or ended."""
-        if self._arranged:
-            return
-        self._arranged = True
-        answering = [slot for slot, live in self._live.items() if live.answering]
-        placed = {slot for group in self._groups for slot in group.slots}
-        wanted = len(answering) if self._limits.ride == "alone" else self._rhythm.batches(len(answering))
-        for slot in answering:
-            if slot not in placed:
-                self._place(slot, wanted)
-        while len(self._groups) > wanted and self._dissolve_one():
-            pass
-        while len(self._groups) < wanted and self._limits.ride != "alone" and self._move_one(_Group(0, [])):
-            pass
-        while self._groups and self._move_one(min(self._groups, key=lambda group: len(group.slots))):
-            pass
+    def _admit(self) -> None:
+        while (asked := self._line.first()) is not None:
+            outranked = [] if self._has_room(asked) else self._outranked(asked)
+            if outranked is None:
+                return
+            for slot in outranked:
+                self._preempt(slot)
+            self._line.leave(asked.request)
+            answered = len(asked.tokens) - asked.spec.prompt_tokens
+            spec = replace(asked.spec, resumed_tokens=answered) if asked.preempted else asked.spec
+            # Its turn comes after one of each that runs: were it first, a stream of short requests would starve them.
+            self._live[self._next_slot] = _Live(asked, spec, deque(asked.tokens))
+            self._memory.reserve(self._next_slot, len(asked.tokens), asked.tokens_max)
+            self._next_slot += 1
 
-    def _place(self, slot: int, wanted: int) -> None:
-        open_groups = [group for group in self._groups if self._fits(slot, group)]
-        if len(self._groups) < wanted or not open_groups:
-            self._groups.append(_Group(self._next_group, [slot]))
-            self._next_group += 1
-        else:
-            min(open_groups, key=lambda group: len(group.slots)).slots.append(slot)
+    def _has_room(self, asked: Asked, without: Sequence[int] = ()) -> bool:
+        """Whether it may begin, when these slots were given up."""
+        left = len(self._live) - len(without)
+        freed = sum(self._memory.of(slot) for slot in without)
+        fits = self._memory.admits(asked, self._groups.batches(), freed)
+        return left == 0 or (left < self._limits.slots_max and fits)
 
-    def _dissolve_one(self) -> bool:
-        """Move the rows of the smallest group at rest to the others; False where that cannot be."""
-        at_rest = sorted((group for group in self._groups if not group.flying), key=lambda group: len(group.slots))
-        for group in at_rest:
-            others = [other for other in self._groups if other is not group]
-            into = min(others, key=lambda other: len(other.slots), default=None)
-            if into is not None and all(self._fits(slot, into, also=group.slots) for slot in group.slots):
-                into.slots += group.slots
-                self._groups.remove(group)
-                return True
-        return False
+    def _outranked(self, asked: Asked) -> list[int] | None:
+        """The slots of requests of less priority that must be given up for this one; None when that is not enough."""
+        below = [slot for slot in self._by_rank() if self._live[slot].asked.priority > asked.priority]
+        below = [slot for slot in below if self._live[slot].asked.place > asked.place]
+        for count in range(1, len(below) + 1):
+            if self._has_room(asked, below[-count:]):
+                return below[-count:]
+        return None
 
-    def _move_one(self, into: _Group) -> bool:
-        """Move a row of the largest group at rest to `into`, if that makes them more alike."""
-        at_rest = [group for group in self._groups if not group.flying]
-        largest = max(at_rest, key=lambda group: len(group.slots), default=None)
-        if largest is None or len(largest.slots) - len(into.slots) < 2:
-            return False
-        slot = largest.slots[-1]
-        if into.slots and not self._fits(slot, into):
-            return False
-        largest.slots.remove(slot)
-        into.slots.append(slot)
-        if not into.number:
-            into.number = self._next_group
-            self._next_group += 1
-            self._groups.append(into)
-        return True
+    def _by_rank(self) -> list[int]:
+        return sorted(self._live, key=lambda slot: self._live[slot].asked.place)
 
-    def _fits(self, slot: int, group: _Group, also: Sequence[int] = ()) -> bool:
-        """Whether `group` with this slot, and others, is within the memory: all rows are as long as the longest."""
-        rows = {*group.slots, *also, slot}
-        if self._limits.ride == "alone" or len(rows) > self._limits.chunk_tokens:
-            return False
-        others = [other.slots for other in self._groups if other is not group]
-        return self._memory.fit(0, [*others, rows])
+    def _grow(self) -> None:
+        """Give more memory to answers that need it for what they have by now, taking it from the last in rank."""
+        for slot in self._by_rank():
+            live = self._live.get(slot)
+            if live is None or live.flying:
+                continue
+            known = live.position + len(live.pending)
+            if known > self._memory.of(slot):
+                self._memory.reserve(slot, known, live.asked.tokens_max)
+                self._make_room()
+
+    def _make_room(self) -> None:
+        while not self._memory.fit(0, self._groups.batches()) and len(self._live) > 1:
+            if self._groups.part():
+                self._since_chunk = 0  # it holds its padding until it is sent alone: that goes before any prompt
+            else:
+                self._preempt(self._by_rank()[-1])
+
+    def _preempt(self, slot: int) -> None:
+        """Take the slot from its request, which waits again, before all who came later."""
+        live = self._live[slot]
+        live.asked.preempted += 1
+        if live.chunks:
+            live.asked.flying = len(live.chunks)
+            self._preempted[slot] = live.asked
+        self._let_go(slot)
+        self._line.rejoin(live.asked)
 
     # ------------------------------------------------------------ what comes back
 
@@ -295,31 +299,41 @@ class Batcher:
             raise ValueError(f"slots {', '.join(str(row.slot) for row in rows)} came back out of order")
         sent, number = self._flight.popleft()
         self._rhythm.saw(len(sent.turns) * sent.width, stage_s)
-        for group in self._groups:
-            if group.number == number:
-                group.flying = False
+        self._groups.came_back(number)
         return [self._took(row) for row in rows]
 
     def _took(self, row: Returned) -> Progress | None:
         live = self._live.get(row.slot)
         if live is None:
-            return None
-        live.prompt_done = min(live.spec.prompt_tokens, live.prompt_done + live.chunks.popleft())
+            return self._took_late(row)
+        asked = live.asked
+        live.computed += live.chunks.popleft()
+        asked.prompt_done = max(asked.prompt_done, min(live.spec.prompt_tokens, live.computed))
         if row.tokens or row.finish:
             live.flying = False
             live.pending.extend(row.tokens)
+            asked.tokens.extend(row.tokens)
             if not live.answering:
-                live.answering, self._arranged = True, False
+                live.answering, self._groups.arranged = True, False
         if row.finish:
             self._let_go(row.slot)
-        return Progress(live.request, live.passes, live.prompt_done, bool(row.finish))
+        return Progress(asked.request, asked.passes, asked.prompt_done, bool(row.finish))
+
+    def _took_late(self, row: Returned) -> Progress | None:
+        """Of a slot that was given up while its segment was in the ring: what came of it counts all the same."""
+        asked = self._preempted.get(row.slot)
+        if asked is None:
+            return None
+        asked.flying -= 1
+        if not asked.flying:
+            del self._preempted[row.slot]
+        asked.tokens.extend(row.tokens)
+        if row.finish:
+            self._line.leave(asked.request)
+        return Progress(asked.request, asked.passes, asked.prompt_done, bool(row.finish))
 
     def _let_go(self, slot: int) -> None:
         del self._live[slot]
         self._memory.let_go(slot)
         self._released.append(slot)
-        self._arranged = False
-        for group in self._groups:
-            if slot in group.slots:
-                group.slots.remove(slot)
-        self._groups = [group for group in self._groups if group.slots]
+        self._groups.leave(slot)

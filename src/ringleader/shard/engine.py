@@ -108,8 +108,9 @@ class Engine:
         """Forget these slots; unknown ones are none of our business."""
         for slot in slots:
             self._slots.pop(slot, None)
-        for number, batch in list(self._batches.items()):  # rows that are gone leave with the batch's next frame
-            if slots and not any(row in self._slots for row in batch.rows):
+        for number, batch in list(self._batches.items()) if slots else []:
+            batch.keep([row for row in batch.rows if row in self._slots])  # now: others may count on the memory
+            if not batch.rows:
                 del self._batches[number]
         if slots and not self._slots:
             mx.clear_cache()

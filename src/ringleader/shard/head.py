@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from ringleader.errors import Busy, ContextTooLong
 from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Batcher, Limits, Progress, Returned, Segments
 from ringleader.shard.engine import Computed
 from ringleader.shard.frames import picked_of, stage_seconds
@@ -59,14 +60,23 @@ class Head:
     def order(self, order: pb.HeadOrder) -> None:
         """Carry out one order of the master."""
         if order.HasField("submit"):
-            submit = order.submit
-            if not self._batcher.submit(submit.request, tuple(submit.prompt), spec_from_wire(submit.spec)):
-                self._report(
-                    pb.HeadReport(request=submit.request, finish=pb.FINISH_ERROR, error="the head's queue is full")
-                )
+            self._submit(order.submit)
         elif order.HasField("cancel"):
             self._batcher.cancel(order.cancel.request)
         self._wake.set()
+
+    def _submit(self, submit: pb.Submit) -> None:
+        spec = spec_from_wire(submit.spec)
+        fault, error = pb.FAULT_OURS, ""
+        try:
+            if not self._batcher.submit(submit.request, tuple(submit.prompt), spec, submit.priority):
+                error = "it has no prompt, or its name is taken"
+        except Busy as full:
+            fault, error = pb.FAULT_BUSY, str(full)
+        except ContextTooLong as too_long:
+            fault, error = pb.FAULT_TOO_LONG, str(too_long)
+        if error:
+            self._report(pb.HeadReport(request=submit.request, finish=pb.FINISH_ERROR, error=error, fault=fault))
 
     def lost(self, reason: str) -> None:
         """A link broke or a frame was refused: tell the master; nothing more is sent."""

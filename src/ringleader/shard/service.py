@@ -15,6 +15,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 import grpc
 import grpc.aio
+from mlx_lm.models.cache import KVCache
 
 from ringleader.errors import NotTrusted
 from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Limits, Segments
@@ -131,7 +132,8 @@ class ShardService(rpc.RingServicer):
         limits = Limits(
             chunk_tokens=chunk,
             flight_max=request.shards,
-            kv_tokens_max=self._kv_tokens_max,
+            kv_tokens_max=-(-self._kv_tokens_max // KVCache.step) * KVCache.step,
+            kv_step=KVCache.step,
             ride=RIDE_FROM_WIRE[request.ride],
             machines=tuple(request.machines) or tuple(range(request.shards)),
         )

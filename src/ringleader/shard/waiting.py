@@ -1,77 +1,119 @@
 """Who waits for a slot, in which order, and what memory live slots hold. Pure; whose turn it is stands in batcher.py.
 
-Laws: the line is bounded; who comes first is begun first; what is reserved is at least what the shards hold, in tokens:
-the plan gave every shard room for the same number of them.
+Laws: the line is bounded; a request's place in it never changes, and only so many later ones may come before it; what
+is reserved is at least what the shards hold, in tokens: the plan gave every shard room for the same number of them.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import bisect
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ringleader.values import SlotSpec
 
 QUEUE_MAX = 256  # requests that wait for a slot; the master refuses more before they come here
+# Later requests that one lets pass for each step of priority between them: none waits for ever, whatever comes, and
+# with a full line even one step decides for an eighth of it.
+YIELDS = 32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Asked:
-    """A request that waits. `tokens` are its prompt's, and those of its answer that came before."""
+    """A request, while it waits and while it runs. `tokens` are its prompt's, then those of its answer so far.
+
+    `place` is its rank among all: lower goes first. `flying` segments of a slot that was taken from it are in the ring.
+    """
 
     request: str
-    tokens: tuple[int, ...]
+    tokens: list[int]
     spec: SlotSpec
+    priority: int = 0
+    place: int = 0
+    passes: int = 0
+    prompt_done: int = 0
+    flying: int = 0
+    preempted: int = 0
 
     @property
-    def need_tokens(self) -> int:
-        """Of memory, when its answer is as long as it may be."""
-        return len(self.tokens) - self.spec.resumed_tokens + self.spec.max_tokens  # resumed ones count in max_tokens
+    def tokens_max(self) -> int:
+        """Of prompt and answer together, when it is as long as it may be."""
+        return self.spec.prompt_tokens + self.spec.max_tokens
 
 
+@dataclass(slots=True)
 class Line:
-    """Requests that wait for a slot, the next one first."""
+    """Requests that wait for a slot, in order of their places."""
 
-    def __init__(self) -> None:
-        self._waiting: OrderedDict[str, Asked] = OrderedDict()
+    _waiting: list[Asked] = field(default_factory=list)
+    _came: int = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def __contains__(self, request: str) -> bool:
-        return request in self._waiting
+        return any(asked.request == request for asked in self._waiting)
 
     def join(self, asked: Asked) -> bool:
-        """Take a request in; False when the line is full."""
+        """Take a request in and give it its place; False when the line is full."""
         if len(self._waiting) >= QUEUE_MAX:
             return False
-        self._waiting[asked.request] = asked
+        self._came += 1
+        asked.place = self._came + asked.priority * YIELDS
+        self.rejoin(asked)
         return True
 
+    def rejoin(self, asked: Asked) -> None:
+        """Take a request back whose slot was taken from it: it has its place, and is never refused."""
+        bisect.insort_right(self._waiting, asked, key=lambda each: each.place)
+
     def first(self) -> Asked | None:
-        """Whose turn it is to get a slot."""
-        return next(iter(self._waiting.values()), None)
+        """Whose turn it is to get a slot; nobody passes one whose last segments are still on their way back."""
+        return self._waiting[0] if self._waiting and not self._waiting[0].flying else None
 
     def leave(self, request: str) -> bool:
         """Take a request out; False when it does not wait."""
-        return self._waiting.pop(request, None) is not None
+        before = len(self._waiting)
+        self._waiting = [asked for asked in self._waiting if asked.request != request]
+        return len(self._waiting) < before
 
     def clear(self) -> None:
         self._waiting.clear()
 
 
+@dataclass(slots=True)
 class Reservations:
-    """Tokens of memory that each slot may use, and what batches add: all rows of one are as long as the longest."""
+    """Tokens of memory that each slot may use, and what batches add: all rows of one are as long as the longest.
 
-    def __init__(self, tokens_max: int) -> None:
-        self._tokens_max = tokens_max
-        self._slots: dict[int, int] = {}
+    Caches grow by `step` tokens. An answer gets room for what it has and `ahead` tokens more, not for all that it might
+    become: most end long before.
+    """
 
-    def reserve(self, slot: int, tokens: int) -> None:
-        self._slots[slot] = tokens
+    tokens_max: int
+    step: int = 1
+    ahead: int = 64
+    _slots: dict[int, int] = field(default_factory=dict)
+    _most: dict[int, int] = field(default_factory=dict)
+
+    def of(self, slot: int) -> int:
+        """What the slot may use now."""
+        return self._slots[slot]
+
+    def size(self, tokens: int, tokens_max: int) -> int:
+        """What a sequence of `tokens` gets that may become `tokens_max`."""
+        return -(-min(tokens + self.ahead, tokens_max) // self.step) * self.step
+
+    def whole(self, asked: Asked) -> int:
+        """What a request needs at its longest."""
+        return self.size(asked.tokens_max, asked.tokens_max)
+
+    def reserve(self, slot: int, tokens: int, tokens_max: int) -> None:
+        """Room for a slot that has so many tokens now, and will not have more than `tokens_max`."""
+        self._slots[slot] = self.size(tokens, tokens_max)
+        self._most[slot] = self.size(tokens_max, tokens_max)
 
     def let_go(self, slot: int) -> None:
-        del self._slots[slot]
+        del self._slots[slot], self._most[slot]
 
     def padding(self, rows: Collection[int]) -> int:
         """What a batch of these slots adds to what they hold one by one."""
@@ -81,4 +123,14 @@ class Reservations:
     def fit(self, more: int, batches: Iterable[Collection[int]]) -> bool:
         """Whether `more` tokens fit beside all slots, which ride in these batches."""
         padding = sum(self.padding(rows) for rows in batches)
-        return sum(self._slots.values()) + padding + more <= self._tokens_max
+        return sum(self._slots.values()) + padding + more <= self.tokens_max
+
+    def admits(self, asked: Asked, batches: Iterable[Collection[int]], freed: int = 0) -> bool:
+        """Whether a request may begin, when `freed` tokens were given back before.
+
+        Those that run keep room for their next growth, and one that had to give its slot up comes back only where it
+        can go on for a while: else slots would be given and taken for nothing.
+        """
+        tokens = len(asked.tokens) + (4 * self.ahead if asked.preempted else 0)
+        growth = sum(min(self.ahead, self._most[slot] - size) for slot, size in self._slots.items())
+        return self.fit(self.size(tokens, asked.tokens_max) + growth - freed, batches)

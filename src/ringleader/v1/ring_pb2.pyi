@@ -32,6 +32,12 @@ class Finish(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FINISH_STOP: _ClassVar[Finish]
     FINISH_LENGTH: _ClassVar[Finish]
     FINISH_ERROR: _ClassVar[Finish]
+
+class Fault(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FAULT_OURS: _ClassVar[Fault]
+    FAULT_BUSY: _ClassVar[Fault]
+    FAULT_TOO_LONG: _ClassVar[Fault]
 RIDE_ALONE: Ride
 RIDE_EVEN: Ride
 RIDE_RAGGED: Ride
@@ -46,6 +52,9 @@ FINISH_NONE: Finish
 FINISH_STOP: Finish
 FINISH_LENGTH: Finish
 FINISH_ERROR: Finish
+FAULT_OURS: Fault
+FAULT_BUSY: Fault
+FAULT_TOO_LONG: Fault
 
 class HelloRequest(_message.Message):
     __slots__ = ("version",)
@@ -254,14 +263,16 @@ class HeadOrder(_message.Message):
     def __init__(self, submit: _Optional[_Union[Submit, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ...) -> None: ...
 
 class Submit(_message.Message):
-    __slots__ = ("request", "prompt", "spec")
+    __slots__ = ("request", "prompt", "spec", "priority")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
     request: str
     prompt: _containers.RepeatedScalarFieldContainer[int]
     spec: SlotSpec
-    def __init__(self, request: _Optional[str] = ..., prompt: _Optional[_Iterable[int]] = ..., spec: _Optional[_Union[SlotSpec, _Mapping]] = ...) -> None: ...
+    priority: int
+    def __init__(self, request: _Optional[str] = ..., prompt: _Optional[_Iterable[int]] = ..., spec: _Optional[_Union[SlotSpec, _Mapping]] = ..., priority: _Optional[int] = ...) -> None: ...
 
 class Cancel(_message.Message):
     __slots__ = ("request",)
@@ -270,7 +281,7 @@ class Cancel(_message.Message):
     def __init__(self, request: _Optional[str] = ...) -> None: ...
 
 class HeadReport(_message.Message):
-    __slots__ = ("request", "tokens", "logprobs", "finish", "error", "passes", "prompt_done", "frame_bytes")
+    __slots__ = ("request", "tokens", "logprobs", "finish", "error", "passes", "prompt_done", "frame_bytes", "fault")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
@@ -279,6 +290,7 @@ class HeadReport(_message.Message):
     PASSES_FIELD_NUMBER: _ClassVar[int]
     PROMPT_DONE_FIELD_NUMBER: _ClassVar[int]
     FRAME_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
     request: str
     tokens: _containers.RepeatedScalarFieldContainer[int]
     logprobs: _containers.RepeatedCompositeFieldContainer[Logprob]
@@ -287,4 +299,5 @@ class HeadReport(_message.Message):
     passes: int
     prompt_done: int
     frame_bytes: int
-    def __init__(self, request: _Optional[str] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprob, _Mapping]]] = ..., finish: _Optional[_Union[Finish, str]] = ..., error: _Optional[str] = ..., passes: _Optional[int] = ..., prompt_done: _Optional[int] = ..., frame_bytes: _Optional[int] = ...) -> None: ...
+    fault: Fault
+    def __init__(self, request: _Optional[str] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprob, _Mapping]]] = ..., finish: _Optional[_Union[Finish, str]] = ..., error: _Optional[str] = ..., passes: _Optional[int] = ..., prompt_done: _Optional[int] = ..., frame_bytes: _Optional[int] = ..., fault: _Optional[_Union[Fault, str]] = ...) -> None: ...

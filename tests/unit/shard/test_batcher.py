@@ -2,182 +2,18 @@
 
 from __future__ import annotations
 
-import random
-from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ringleader.shard.batcher import Batcher, Limits, Progress, Returned, Segments, Turn
+from ringleader.errors import Busy, ContextTooLong
+from ringleader.shard.batcher import Batcher, Limits, Returned
 from ringleader.shard.waiting import QUEUE_MAX
-from ringleader.values import Sampling, SlotSpec
+from tests.unit.shard.lawful_ring import Ring, answering, at_random, back, drain, only, passes, prompt, spec
 
 LIMITS = Limits(chunk_tokens=4, flight_max=3, slots_max=3, kv_tokens_max=60)
-
-
-def spec(prompt_tokens: int, max_tokens: int = 10) -> SlotSpec:
-    return SlotSpec(Sampling(seed=0), max_tokens=max_tokens, prompt_tokens=prompt_tokens)
-
-
-def prompt(length: int) -> tuple[int, ...]:
-    return tuple(range(length))
-
-
-@dataclass
-class Sequence:
-    """What the outside knows of one slot: all tokens that it should send, and how many it sent."""
-
-    owed: list[int]
-    reserved: int
-    sent: int = 0
-    sampling: bool = False
-    flying: int = 0  # its segments in the ring
-    answering: bool = False
-    waited: int = 0
-
-    @property
-    def ready(self) -> bool:
-        return not self.sampling and self.sent < len(self.owed)
-
-
-@dataclass
-class Ring:
-    """Frames in a ring, first in first out, and the laws, checked at each pass."""
-
-    limits: Limits
-    batcher: Batcher = field(init=False)
-    flight: deque[Segments] = field(default_factory=deque)
-    live: dict[int, Sequence] = field(default_factory=dict)
-    names: dict[str, int] = field(default_factory=dict)  # request to slot, once it has one
-    asked: dict[str, tuple[tuple[int, ...], SlotSpec]] = field(default_factory=dict)
-    released: set[int] = field(default_factory=set)
-    rows: dict[int, list[int]] = field(default_factory=dict)  # of each batch, as the shards have them
-    batches: int = 0  # frames of batches that were sent
-
-    def __post_init__(self) -> None:
-        self.batcher = Batcher(self.limits)
-
-    def submit(self, name: str, length: int, max_tokens: int) -> None:
-        tokens = tuple(hash((name, at)) % 1000 for at in range(length))
-        if name not in self.asked:
-            assert self.batcher.submit(name, tokens, spec(length, max_tokens))
-            self.asked[name] = (tokens, spec(length, max_tokens))
-        elif self.known(name):
-            assert not self.batcher.submit(name, tokens, spec(length, max_tokens)), "the name is taken"
-
-    def known(self, name: str) -> bool:
-        return name in self.asked and (name not in self.names or self.names[name] in self.live)
-
-    def send(self) -> Segments | None:
-        sent = self.batcher.next_pass()
-        self.collect_released()
-        if sent is None:
-            return None
-        self.check_batch(sent)
-        for turn in sent.turns:
-            self.check_turn(turn)
-        self.flight.append(sent)
-        assert len(self.flight) == self.batcher.in_flight <= self.limits.flight_max + 1
-        self.check_room()
-        self.check_fairness({turn.slot for turn in sent.turns})
-        return sent
-
-    def check_batch(self, sent: Segments) -> None:
-        """Who is in which batch, as the shards will read it."""
-        names, counts = [turn.slot for turn in sent.turns], [len(turn.tokens) for turn in sent.turns]
-        assert len(set(names)) == len(names)
-        for number, other in self.rows.items():
-            other[:] = [row for row in other if row in self.live and (row not in names or number == sent.batch)]
-        if not sent.batch:
-            assert len(names) == 1
-            return
-        assert self.limits.ride != "alone"
-        assert len(names) > 1, "a batch of one is slower than a slot that is alone"
-        assert self.limits.ride == "ragged" or len(set(counts)) == 1
-        assert len(names) * max(counts) <= max(self.limits.chunk_tokens, len(names))
-        assert all(self.live[name].answering and not self.live[name].flying for name in names)
-        assert all(turn.batch != sent.batch for turn in self.flight), "one frame of a batch in the ring"
-        assert names[: len(stay := [row for row in self.rows.get(sent.batch, []) if row in names])] == stay
-        self.rows[sent.batch] = names
-        self.batches += 1
-
-    def check_turn(self, turn: Turn) -> None:
-        assert turn.slot not in self.released, "a released slot is used again"
-        if turn.slot not in self.live:
-            self.begin(turn)
-        sequence = self.live[turn.slot]
-        assert turn.position == sequence.sent, "positions are contiguous"
-        assert not sequence.sampling, "one sampling segment of a slot at a time"
-        assert (turn.spec is not None) == (turn.position == 0)
-        assert 0 < len(turn.tokens) <= self.limits.chunk_tokens
-        assert list(turn.tokens) == sequence.owed[turn.position : turn.position + len(turn.tokens)]
-        sequence.sent += len(turn.tokens)
-        assert turn.sample == (sequence.sent == len(sequence.owed)), "what is known is sent before more is sampled"
-        sequence.sampling = turn.sample
-        sequence.flying += 1
-
-    def begin(self, turn: Turn) -> None:
-        name = next(name for name in self.asked if name not in self.names)  # first come, first served
-        self.names[name] = turn.slot
-        tokens, asked = self.asked[name]
-        assert turn.spec == asked
-        self.live[turn.slot] = Sequence(list(tokens), len(tokens) + asked.max_tokens)
-
-    def check_room(self) -> None:
-        reserved = sum(sequence.reserved for sequence in self.live.values())
-        for rows in self.rows.values():
-            sizes = [self.live[row].reserved for row in rows if row in self.live]
-            reserved += len(sizes) * max(sizes, default=0) - sum(sizes)  # a row is as long as the longest
-        assert len(self.live) <= self.limits.slots_max
-        assert reserved <= self.limits.kv_tokens_max or len(self.live) == 1
-
-    def check_fairness(self, chosen: set[int]) -> None:
-        for slot, sequence in self.live.items():
-            sequence.waited = 0 if slot in chosen or not sequence.ready else sequence.waited + 1
-            # A prompt waits for a chunk of each other prompt, and before each for a pass of each batch.
-            assert sequence.waited <= self.limits.slots_max**2, "a slot that was ready was passed over"
-
-    def give_back(self, followers: int, ends: bool) -> None:
-        if not self.flight:
-            return
-        sent = self.flight.popleft()
-        tokens = tuple(range(1 + followers))
-        rows = [
-            Returned(turn.slot, tokens, "stop" if ends and at == 0 else "") if turn.sample else Returned(turn.slot)
-            for at, turn in enumerate(sent.turns)
-        ]
-        progress = self.batcher.returned(rows, (0.01 * len(rows),) * len(self.limits.machines))
-        for row, news in zip(rows, progress, strict=True):
-            sequence = self.live.get(row.slot)
-            assert (news is None) == (sequence is None)
-            if sequence is None:
-                continue
-            sequence.flying -= 1
-            if row.tokens:
-                sequence.owed.extend(tokens)
-                sequence.sampling, sequence.answering = False, True
-            if row.finish:
-                del self.live[row.slot]
-        self.collect_released()
-
-    def cancel(self, name: str) -> None:
-        known = self.known(name)
-        assert self.batcher.cancel(name) == known
-        if not known:
-            return
-        if name in self.names:
-            del self.live[self.names[name]]
-        else:
-            self.names[name] = -1  # it never had a slot that anybody saw
-        self.collect_released()
-
-    def collect_released(self) -> None:
-        for slot in self.batcher.take_released():
-            assert slot not in self.released, "released twice"
-            assert slot not in self.live, "released while it runs"
-            self.released.add(slot)
 
 
 ALL_LIMITS = st.builds(
@@ -186,27 +22,11 @@ ALL_LIMITS = st.builds(
     flight_max=st.integers(1, 4),
     slots_max=st.integers(1, 4),
     kv_tokens_max=st.integers(10, 120),
+    kv_step=st.sampled_from([1, 1, 4]),
+    kv_ahead=st.integers(0, 20),
     ride=st.sampled_from(["alone", "even", "ragged"]),
     machines=st.lists(st.integers(0, 2), min_size=1, max_size=4).map(tuple),
 )
-
-
-NAMES = [f"r{number}" for number in range(30)]
-
-
-def at_random(ring: Ring, seed: int, steps: int) -> None:
-    """Requests come, frames go out and come back, answers end and are cancelled, as the seed has it."""
-    chance = random.Random(seed)
-    for _ in range(steps):
-        what = chance.choices(["submit", "send", "return", "cancel"], weights=(2, 10, 10, 1))[0]
-        if what == "submit":
-            ring.submit(chance.choice(NAMES), chance.randint(1, 14), chance.randint(1, 40))
-        elif what == "send":
-            ring.send()
-        elif what == "return":
-            ring.give_back(chance.choice([0, 0, 0, 1, 6]), chance.random() < 0.05)
-        else:
-            ring.cancel(chance.choice(NAMES))
 
 
 @settings(max_examples=150, deadline=None)
@@ -221,62 +41,7 @@ def test_the_random_rings_have_batches_that_change() -> None:
     ring = Ring(Limits(chunk_tokens=6, flight_max=2, slots_max=6, ride="ragged", machines=(0, 1)))
     at_random(ring, 1, 300)
     assert len(ring.rows) > 1
-    assert ring.batches > 30
-
-
-def drain(ring: Ring) -> None:
-    """No more faults: every request must end, and every slot be released."""
-    for _ in range(2000):
-        while ring.send() is not None:
-            pass
-        if not ring.flight:
-            break
-        ring.give_back(followers=0, ends=True)
-    assert not ring.live
-    assert set(ring.names) == set(ring.asked), "a request was never begun"
-    assert {slot for slot in ring.names.values() if slot > 0} <= ring.released
-    assert ring.batcher.live == ring.batcher.in_flight == 0
-
-
-def only(batcher: Batcher) -> Turn:
-    """The next pass's one turn."""
-    sent = batcher.next_pass()
-    assert sent is not None
-    (turn,) = sent.turns
-    return turn
-
-
-def back(batcher: Batcher, turn: Turn, *tokens: int, ends: bool = False) -> Progress | None:
-    (progress,) = batcher.returned([Returned(turn.slot, tokens, "stop" if ends else "")])
-    return progress
-
-
-def answering(batcher: Batcher, *lengths: int, max_tokens: int = 100) -> list[int]:
-    """Requests with prompts of these lengths, each with its first token back; their slots."""
-    slots = []
-    for number, length in enumerate(lengths):
-        assert batcher.submit(f"a{number}", prompt(length), spec(length, max_tokens))
-    waiting = set(range(len(lengths)))
-    while waiting:
-        sent = batcher.next_pass()
-        assert sent is not None
-        batcher.returned([Returned(turn.slot, (7,) if turn.sample else ()) for turn in sent.turns])
-        for turn in sent.turns:
-            if turn.sample and turn.slot not in slots:
-                slots.append(turn.slot)
-                waiting.pop()
-    return slots
-
-
-def passes(batcher: Batcher, count: int) -> list[Segments]:
-    """So many passes in a ring that answers at once, each row with one more token."""
-    found = []
-    for _ in range(count):
-        sent = batcher.next_pass()
-        assert sent is not None
-        batcher.returned([Returned(turn.slot, (7,) if turn.sample else ()) for turn in sent.turns])
-        found.append(sent)
-    return found
+    assert ring.batches > 10
 
 
 RAGGED = Limits(ride="ragged")
@@ -318,14 +83,6 @@ def test_one_chunk_of_a_prompt_goes_between_two_passes_of_a_batch() -> None:
     batcher.submit("long", prompt(40), spec(40, 5))
     kinds = ["batch" if sent.batch else "chunk" for sent in passes(batcher, 18)]
     assert kinds == ["batch", "chunk"] * 9 or kinds == ["chunk", "batch"] * 9
-
-
-def test_rows_that_would_be_padded_beyond_the_memory_take_turns() -> None:
-    batcher = Batcher(replace(RAGGED, kv_tokens_max=330))
-    short, long = answering(batcher, 10, 90)  # 110 and 190 tokens reserved; together they would take 380
-    sent = passes(batcher, 4)
-    assert [each.batch for each in sent] == [0] * 4
-    assert sorted(turn.slot for each in sent for turn in each.turns) == sorted([short, long] * 2)
 
 
 def test_stages_on_machines_of_their_own_get_a_batch_each() -> None:
@@ -407,7 +164,8 @@ def test_a_full_queue_an_empty_prompt_and_a_taken_name_are_refused() -> None:
     assert not batcher.submit("empty", (), spec(0))
     for number in range(QUEUE_MAX):
         assert batcher.submit(f"r{number}", prompt(1), spec(1))
-    assert not batcher.submit("one more", prompt(1), spec(1))
+    with pytest.raises(Busy, match=str(QUEUE_MAX)):
+        batcher.submit("one more", prompt(1), spec(1))
     assert batcher.next_pass() is not None
     assert not batcher.submit("r0", prompt(1), spec(1)), "the name runs"
     assert batcher.submit("one more", prompt(1), spec(1)), "slots made room in the queue"
@@ -426,9 +184,8 @@ def test_cancelling_everything_releases_every_slot_and_forgets_the_queue() -> No
     assert batcher.next_pass() is None
 
 
-def test_a_request_larger_than_the_whole_budget_runs_alone() -> None:
+def test_a_request_that_could_never_fit_is_refused_with_the_numbers() -> None:
     batcher = Batcher(LIMITS)
-    batcher.submit("huge", prompt(70), spec(70, 10))
-    batcher.submit("small", prompt(1), spec(1))
-    only(batcher)
-    assert batcher.live == 1
+    with pytest.raises(ContextTooLong, match=r"55 tokens of prompt and 6 of answer.* 60 tokens"):
+        batcher.submit("huge", prompt(55), spec(55, 6))
+    assert batcher.submit("just fits", prompt(55), spec(55, 5))

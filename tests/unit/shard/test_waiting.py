@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ringleader.shard.waiting import QUEUE_MAX, Asked, Line, Reservations
+from ringleader.shard.waiting import QUEUE_MAX, YIELDS, Asked, Line, Reservations
 from ringleader.values import Sampling, SlotSpec
 
 
-def asked(name: str, prompt_tokens: int = 3, max_tokens: int = 10, resumed: int = 0) -> Asked:
-    spec = SlotSpec(Sampling(seed=0), max_tokens=max_tokens, prompt_tokens=prompt_tokens, resumed_tokens=resumed)
-    return Asked(name, tuple(range(prompt_tokens + resumed)), spec)
+def asked(name: str, prompt_tokens: int = 3, max_tokens: int = 10, priority: int = 0) -> Asked:
+    spec = SlotSpec(Sampling(seed=0), max_tokens=max_tokens, prompt_tokens=prompt_tokens)
+    return Asked(name, list(range(prompt_tokens)), spec, priority)
 
 
 def test_who_came_first_is_first_and_who_leaves_is_forgotten() -> None:
@@ -26,17 +26,60 @@ def test_a_full_line_takes_nobody() -> None:
     assert not line.join(asked("one more"))
 
 
-def test_what_was_answered_before_counts_once() -> None:
-    assert asked("new", 3, 10).need_tokens == 13
-    assert asked("resumed", 3, 10, resumed=4).need_tokens == 13
+def test_a_place_is_kept_and_each_step_of_priority_lets_so_many_pass() -> None:
+    line = Line()
+    bulk, early, late = asked("bulk", priority=1), asked("early"), asked("late")
+    assert line.join(bulk) and line.join(early)
+    for number in range(YIELDS):
+        assert line.join(asked(str(number)))
+    assert line.join(late)
+    order = []
+    while (first := line.first()) is not None:
+        order.append(first.request)
+        line.leave(first.request)
+    assert order.index("early") < order.index("bulk") < order.index("late")
+    assert order.index("bulk") - order.index("early") == YIELDS - 1
+    line.join(asked("new"))
+    line.rejoin(early)
+    assert line.first() is early, "who gave its slot up comes before who came later"
+
+
+def test_nobody_passes_one_whose_segments_are_still_in_the_ring() -> None:
+    line = Line()
+    first, second = asked("first"), asked("second")
+    line.join(first)
+    line.join(second)
+    first.flying = 1
+    assert line.first() is None
+    first.flying = 0
+    assert line.first() is first
+
+
+def test_a_sequence_gets_room_for_a_while_never_more_than_it_may_use() -> None:
+    memory = Reservations(1000, step=10, ahead=5)
+    assert [memory.size(tokens, 58) for tokens in (3, 5, 6, 52, 58)] == [10, 10, 20, 60, 60]
+    assert memory.whole(asked("a", 12, 20)) == 40
 
 
 def test_rows_of_a_batch_are_as_long_as_its_longest() -> None:
-    memory = Reservations(30)
+    memory = Reservations(30, ahead=0)
     for slot, tokens in ((1, 4), (2, 10), (3, 6)):
-        memory.reserve(slot, tokens)
+        memory.reserve(slot, tokens, 20)
     assert memory.padding([1, 2, 3]) == 10
     assert memory.fit(10, []) and not memory.fit(11, [])
     assert memory.fit(0, [[1, 2, 3]]) and not memory.fit(1, [[1, 2, 3]])
     memory.let_go(2)
     assert memory.fit(20, [])
+
+
+def test_who_runs_keeps_room_to_grow_and_who_gave_its_slot_up_waits_for_more_of_it() -> None:
+    memory = Reservations(100, ahead=5)
+    memory.reserve(1, 60, 100)
+    newcomer = asked("new", 20, 50)
+    assert memory.admits(newcomer, [])  # 65 and 25, and 5 more for who runs
+    again = asked("again", 20, 50)
+    again.preempted = 1
+    assert not memory.admits(again, [])
+    assert memory.admits(again, [], freed=20)
+    memory.reserve(1, 60, 62)
+    assert memory.admits(asked("larger", 33, 50), []), "an answer near its end wants no more"

@@ -1,0 +1,307 @@
+"""A ring that holds a batcher to its laws: requests come and go, frames return, and each pass is checked."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from ringleader.errors import ContextTooLong
+from ringleader.shard.batcher import Batcher, Limits, Progress, Returned, Segments, Turn
+from ringleader.shard.waiting import YIELDS
+from ringleader.values import Sampling, SlotSpec
+
+
+def spec(prompt_tokens: int, max_tokens: int = 10, seed: int = 0) -> SlotSpec:
+    return SlotSpec(Sampling(seed=seed), max_tokens=max_tokens, prompt_tokens=prompt_tokens)
+
+
+def prompt(length: int) -> tuple[int, ...]:
+    return tuple(range(length))
+
+
+def token(name: str, at: int) -> int:
+    """What the model says there: a draw is a function of the request and the position alone."""
+    return hash((name, at)) % 1000
+
+
+@dataclass
+class Wanted:
+    """One request as its client knows it. `answer` are the tokens that came, whatever slots they came from."""
+
+    prompt: tuple[int, ...]
+    spec: SlotSpec
+    priority: int
+    place: int
+    answer: list[int] = field(default_factory=list)
+    slot: int = 0  # its present one; 0: it waits
+    over: bool = False
+    preempted: int = 0
+
+
+@dataclass
+class Sequence:
+    """What the outside knows of one slot: all tokens that it should send, and how many it sent."""
+
+    name: str
+    owed: list[int]
+    sent: int = 0
+    sampling: bool = False
+    flying: int = 0  # its segments in the ring
+    answering: bool = False
+    waited: int = 0
+
+    @property
+    def ready(self) -> bool:
+        return not self.sampling and self.sent < len(self.owed)
+
+
+@dataclass
+class Ring:
+    """Frames in a ring, first in first out, and the laws, checked at each pass."""
+
+    limits: Limits
+    batcher: Batcher = field(init=False)
+    flight: deque[Segments] = field(default_factory=deque)
+    live: dict[int, Sequence] = field(default_factory=dict)
+    asked: dict[str, Wanted] = field(default_factory=dict)
+    by_seed: dict[int, str] = field(default_factory=dict)
+    released: dict[int, str] = field(default_factory=dict)  # slot to the request that had it
+    rows: dict[int, list[int]] = field(default_factory=dict)  # of each batch, as the shards have them
+    batches: int = 0  # frames of batches that were sent
+    refused: int = 0
+
+    def __post_init__(self) -> None:
+        self.batcher = Batcher(self.limits)
+
+    def submit(self, name: str, length: int, max_tokens: int, priority: int = 0) -> None:
+        tokens = tuple(token(name, -at) for at in range(1, length + 1))
+        seed = len(self.by_seed) + 1
+        if self.known(name):
+            assert not self.batcher.submit(name, tokens, spec(length, max_tokens)), "the name is taken"
+        elif name not in self.asked:
+            if self.rounded(length + max_tokens) > self.limits.kv_tokens_max:
+                with pytest.raises(ContextTooLong, match=f"{length} tokens of prompt and {max_tokens} of answer"):
+                    self.batcher.submit(name, tokens, spec(length, max_tokens))
+                self.refused += 1
+                return
+            assert self.batcher.submit(name, tokens, spec(length, max_tokens, seed), priority)
+            self.by_seed[seed] = name
+            place = len(self.asked) + 1 + priority * YIELDS
+            self.asked[name] = Wanted(tokens, spec(length, max_tokens, seed), priority, place)
+
+    def known(self, name: str) -> bool:
+        return name in self.asked and not self.asked[name].over
+
+    def rounded(self, tokens: int) -> int:
+        return -(-tokens // self.limits.kv_step) * self.limits.kv_step
+
+    def send(self) -> Segments | None:
+        sent = self.batcher.next_pass()
+        self.collect_released()
+        if sent is None:
+            return None
+        self.check_batch(sent)
+        for turn in sent.turns:
+            self.check_turn(turn)
+        self.flight.append(sent)
+        assert len(self.flight) == self.batcher.in_flight <= self.limits.flight_max + 1
+        self.check_room()
+        self.check_fairness({turn.slot for turn in sent.turns})
+        return sent
+
+    def check_batch(self, sent: Segments) -> None:
+        """Who is in which batch, as the shards will read it."""
+        names, counts = [turn.slot for turn in sent.turns], [len(turn.tokens) for turn in sent.turns]
+        assert len(set(names)) == len(names)
+        for number, other in self.rows.items():
+            other[:] = [row for row in other if row in self.live and (row not in names or number == sent.batch)]
+        if not sent.batch:
+            assert len(names) == 1
+            return
+        assert self.limits.ride != "alone"
+        assert len(names) > 1, "a batch of one is slower than a slot that is alone"
+        assert self.limits.ride == "ragged" or len(set(counts)) == 1
+        assert len(names) * max(counts) <= max(self.limits.chunk_tokens, len(names))
+        assert all(self.live[name].answering and not self.live[name].flying for name in names)
+        assert all(turn.batch != sent.batch for turn in self.flight), "one frame of a batch in the ring"
+        assert names[: len(stay := [row for row in self.rows.get(sent.batch, []) if row in names])] == stay
+        self.rows[sent.batch] = names
+        self.batches += 1
+
+    def check_turn(self, turn: Turn) -> None:
+        assert turn.slot not in self.released, "a released slot is used again"
+        if turn.slot not in self.live:
+            self.begin(turn)
+        sequence = self.live[turn.slot]
+        assert turn.position == sequence.sent, "positions are contiguous"
+        assert not sequence.sampling, "one sampling segment of a slot at a time"
+        assert (turn.spec is not None) == (turn.position == 0)
+        assert 0 < len(turn.tokens) <= self.limits.chunk_tokens
+        assert list(turn.tokens) == sequence.owed[turn.position : turn.position + len(turn.tokens)]
+        sequence.sent += len(turn.tokens)
+        assert turn.sample == (sequence.sent == len(sequence.owed)), "what is known is sent before more is sampled"
+        sequence.sampling = turn.sample
+        sequence.flying += 1
+
+    def begin(self, turn: Turn) -> None:
+        """A slot's first segment: of the request that is next in rank, with all that it has answered already."""
+        assert turn.spec is not None
+        name = self.by_seed[turn.spec.sampling.seed]
+        wanted = self.asked[name]
+        assert not wanted.over and not wanted.slot
+        assert turn.spec == replace(wanted.spec, resumed_tokens=len(wanted.answer))
+        wanted.slot = turn.slot
+        self.live[turn.slot] = Sequence(name, [*wanted.prompt, *wanted.answer])
+
+    def check_room(self) -> None:
+        """What the shards hold, padding of batches and the steps in which caches grow included."""
+        held = {slot: self.rounded(sequence.sent) for slot, sequence in self.live.items()}
+        total = sum(held.values())
+        for rows in self.rows.values():
+            sizes = [held[row] for row in rows if row in held]
+            total += len(sizes) * max(sizes, default=0) - sum(sizes)  # a row is as long as the longest
+        assert len(self.live) <= self.limits.slots_max
+        assert total <= self.limits.kv_tokens_max
+
+    def check_fairness(self, chosen: set[int]) -> None:
+        for slot, sequence in self.live.items():
+            sequence.waited = 0 if slot in chosen or not sequence.ready else sequence.waited + 1
+            # A prompt waits for a chunk of each other prompt, and before each for a pass of each batch; another
+            # time round where slots that were given up come and go meanwhile.
+            assert sequence.waited <= 2 * self.limits.slots_max**2, "a slot that was ready was passed over"
+
+    def give_back(self, followers: int, ends: bool) -> None:
+        if not self.flight:
+            return
+        sent = self.flight.popleft()
+        rows = [self.drawn(turn, followers, ends and at == 0) for at, turn in enumerate(sent.turns)]
+        progress = self.batcher.returned(rows, (0.01 * len(rows),) * len(self.limits.machines))
+        for row, news in zip(rows, progress, strict=True):
+            sequence = self.live.get(row.slot)
+            name = sequence.name if sequence is not None else self.released[row.slot]
+            assert (news is None) == self.asked[name].over, "what comes back counts, unless its request is over"
+            if news is None:
+                continue
+            assert news.request == name and news.ended == bool(row.finish)
+            self.asked[name].answer.extend(row.tokens)
+            self.asked[name].over = bool(row.finish)
+            if sequence is None:
+                continue
+            sequence.flying -= 1
+            if row.tokens:
+                sequence.owed.extend(row.tokens)
+                sequence.sampling, sequence.answering = False, True
+            if row.finish:
+                del self.live[row.slot]
+        self.collect_released()
+
+    def drawn(self, turn: Turn, followers: int, ends: bool) -> Returned:
+        """What the tail says to a turn: as many tokens as the answer still may have."""
+        if not turn.sample:
+            return Returned(turn.slot)
+        name = self.live[turn.slot].name if turn.slot in self.live else self.released[turn.slot]
+        wanted = self.asked[name]
+        room = wanted.spec.max_tokens - len(wanted.answer)
+        tokens = tuple(token(name, len(wanted.answer) + at) for at in range(min(1 + followers, room)))
+        return Returned(turn.slot, tokens, "stop" if ends else "length" if len(tokens) == room else "")
+
+    def cancel(self, name: str) -> None:
+        known = self.known(name)
+        assert self.batcher.cancel(name) == known
+        if known:
+            self.asked[name].over = True
+            self.live.pop(self.asked[name].slot, None)
+            self.collect_released(name)
+
+    def collect_released(self, cancelled: str = "") -> None:
+        for slot in self.batcher.take_released():
+            assert slot not in self.released, "released twice"
+            gone = self.live.pop(slot, None)
+            name = (
+                gone.name if gone is not None else next((n for n, w in self.asked.items() if w.slot == slot), cancelled)
+            )
+            self.released[slot] = name
+            if gone is not None:
+                self.asked[name].preempted += 1
+                first = min(wanted.place for wanted in self.asked.values() if not wanted.over)
+                assert first < self.asked[name].place, "who is first in rank gave up its slot"
+            if name:
+                self.asked[name].slot = 0
+
+
+NAMES = [f"r{number}" for number in range(30)]
+
+
+def at_random(ring: Ring, seed: int, steps: int) -> None:
+    """Requests come, frames go out and come back, answers end and are cancelled, as the seed has it."""
+    chance = random.Random(seed)
+    for _ in range(steps):
+        what = chance.choices(["submit", "send", "return", "cancel"], weights=(2, 10, 10, 1))[0]
+        if what == "submit":
+            priority = chance.choice([0, 0, 0, 1, -1])
+            ring.submit(chance.choice(NAMES), chance.randint(1, 14), chance.randint(1, 40), priority)
+        elif what == "send":
+            ring.send()
+        elif what == "return":
+            ring.give_back(chance.choice([0, 0, 0, 1, 6]), chance.random() < 0.05)
+        else:
+            ring.cancel(chance.choice(NAMES))
+
+
+def drain(ring: Ring) -> None:
+    """No more faults: every request must end with the very tokens that its model says, and every slot be released."""
+    for _ in range(5000):
+        while ring.send() is not None:
+            pass
+        if not ring.flight:
+            break
+        ring.give_back(followers=0, ends=False)
+    assert not ring.live
+    for name, wanted in ring.asked.items():
+        assert wanted.over, f"{name} never ended"
+        assert wanted.answer == [token(name, at) for at in range(len(wanted.answer))], f"{name} lost or repeated tokens"
+    assert ring.batcher.live == ring.batcher.in_flight == ring.batcher.waiting == 0
+
+
+def only(batcher: Batcher) -> Turn:
+    """The next pass's one turn."""
+    sent = batcher.next_pass()
+    assert sent is not None
+    (turn,) = sent.turns
+    return turn
+
+
+def back(batcher: Batcher, turn: Turn, *tokens: int, ends: bool = False) -> Progress | None:
+    (progress,) = batcher.returned([Returned(turn.slot, tokens, "stop" if ends else "")])
+    return progress
+
+
+def answering(batcher: Batcher, *lengths: int, max_tokens: int = 100) -> list[int]:
+    """Requests with prompts of these lengths, each with its first token back; their slots."""
+    slots = []
+    for number, length in enumerate(lengths):
+        assert batcher.submit(f"a{number}", prompt(length), spec(length, max_tokens))
+    waiting = set(range(len(lengths)))
+    while waiting:
+        sent = batcher.next_pass()
+        assert sent is not None
+        batcher.returned([Returned(turn.slot, (7,) if turn.sample else ()) for turn in sent.turns])
+        for turn in sent.turns:
+            if turn.sample and turn.slot not in slots:
+                slots.append(turn.slot)
+                waiting.pop()
+    return slots
+
+
+def passes(batcher: Batcher, count: int) -> list[Segments]:
+    """So many passes in a ring that answers at once, each row with one more token."""
+    found = []
+    for _ in range(count):
+        sent = batcher.next_pass()
+        assert sent is not None
+        batcher.returned([Returned(turn.slot, (7,) if turn.sample else ()) for turn in sent.turns])
+        found.append(sent)
+    return found
