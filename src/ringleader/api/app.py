@@ -20,6 +20,7 @@ from ringleader.api.cors import allow, make_cors
 from ringleader.api.events import Events
 from ringleader.api.faults import faults_middleware
 from ringleader.api.feed import Closers
+from ringleader.api.metrics import Metered, Metrics, MetricsDoor, make_counting
 from ringleader.api.models import Models
 from ringleader.api.openai_chat import ChatCompletions, NamedFinish
 from ringleader.api.routes import add_routes
@@ -52,7 +53,11 @@ def make_app(
     choice ends with; OpenAI's is "stop".
     """
     auth = make_auth(keys, loopback_only=loopback_only, origins=origins)
-    app = web.Application(middlewares=[faults_middleware, make_cors(origins), auth], client_max_size=body_bytes_max)
+    metrics = Metrics()
+    app = web.Application(
+        middlewares=[make_counting(metrics), faults_middleware, make_cors(origins), auth],
+        client_max_size=body_bytes_max,
+    )
     allow(app, origins)
     closers = Closers()
 
@@ -60,12 +65,19 @@ def make_app(
         await closers.wait()
 
     app.on_cleanup.append(wait_for_closers)
-    serving = Serving(answerer, closers, keep_alive_s=keep_alive_s)
+    serving = Serving(Metered(answerer, metrics), closers, keep_alive_s=keep_alive_s)
     chat = ChatCompletions(serving, named_finish=named_finish_reason)
     events = Events(view, keep_alive_s=keep_alive_s)
     app.on_shutdown.append(events.close)
     messages = Messages(serving, tokenizing)
-    routes = [*chat.routes(), *messages.routes(), *Models(shelf).routes(), *Cluster(view).routes(), *events.routes()]
+    routes = [
+        *chat.routes(),
+        *messages.routes(),
+        *Models(shelf).routes(),
+        *Cluster(view).routes(),
+        *MetricsDoor(metrics, view).routes(),
+        *events.routes(),
+    ]
     add_routes(app, routes)
     return app
 

@@ -18,7 +18,7 @@ from aiohttp.typedefs import Handler, Middleware
 from ringleader.api.contracts import Caller, Keys
 from ringleader.errors import Busy, Forbidden, NoKey
 
-OPEN_PATHS = {"/", "/health"}
+OPEN_PATHS = {"/", "/health", "/ready"}
 # Names that no public DNS answers for, so no stranger can point them here. Containers reach the host by `.internal`.
 SAFE_SUFFIXES = (".localhost", ".internal")
 CALLER = web.RequestKey("caller", Caller)

@@ -137,5 +137,6 @@ class ClusterView(Protocol):
         ...
 
     def health(self) -> dict[str, Json]:
-        """The body of `/health`. Its "status" is "ok", or a word that says why not (then HTTP 503)."""
+        """The body of `/health`. Its "status" is "ok", or a word that says why not (then HTTP 503); "models" are those
+        that the node was started with."""
         ...

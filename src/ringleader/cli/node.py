@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ringleader.cli import node_options as o
+from ringleader.cli.logs import log_to_stderr
 from ringleader.config import API_PORT, CONTEXT_DEFAULT, CONTROL_PORT, IDLE_UNLOAD_S, JOIN_PORT, NodeOptions
 from ringleader.errors import RingleaderError
 
@@ -55,10 +56,11 @@ def node(
     home: o.Home = None,
     state: o.State = None,
     ready_json: o.ReadyJson = False,
+    log_json: o.LogJson = False,
     leash: o.Leash = False,
 ) -> None:
     """Run a node. The first makes a cluster, others --join it; any node's API answers for all."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
+    log_to_stderr(log_json)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     try:
         options = o.options_of(asked.params)

@@ -51,6 +51,7 @@ State = Annotated[
     Path | None, typer.Option(help="Where this node keeps its keys; each node on one machine needs its own.")
 ]
 ReadyJson = Annotated[bool, typer.Option("--json", help="Print one JSON line when ready.")]
+LogJson = Annotated[bool, typer.Option("--log-json", help="Log JSON, one object a line.")]
 Leash = Annotated[bool, typer.Option(hidden=True, help="End when standard input closes.")]
 
 

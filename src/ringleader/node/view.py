@@ -81,7 +81,8 @@ class View:
     def health(self) -> dict[str, Json]:
         """The body of `/health`."""
         status = "ok" if self._mastership.master is not None else "no master"
-        return {"status": status, "version": ringleader.__version__}
+        models = [self._shelf.store.model_id(reference) for reference in self._shelf.served]
+        return {"status": status, "version": ringleader.__version__, "models": models}
 
     def _mine(self) -> dict[str, Json]:
         shot = self._member.snapshot()
