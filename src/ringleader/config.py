@@ -31,6 +31,7 @@ class NodeOptions:
     directory, `state` None the one below it. `named_finish` is the finish_reason of a call that was forced by
     name: what agents act on, or what OpenAI itself sends. `api_tls` makes the API https with a certificate of the
     cluster's authority, `api_cert` with that of a PEM file (and its key); pages of the origins `cors` may use it.
+    `aliases` are pairs of a pattern and a model: what clients may call a model besides.
     """
 
     name: str
@@ -56,6 +57,7 @@ class NodeOptions:
     context: int = CONTEXT_DEFAULT
     wait_for: int = 1
     named_finish: Literal["tool_calls", "stop"] = "tool_calls"
+    aliases: tuple[tuple[str, str], ...] = ()
     home: Path | None = None
     state: Path | None = None
 

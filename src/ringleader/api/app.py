@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from ringleader.api import malformed
+from ringleader.api.aliases import AliasedAnswerer, AliasedShelf, AliasedTokenizing, Aliases
 from ringleader.api.anthropic_messages import Messages
 from ringleader.api.auth import NO_KEYS, is_loopback, make_auth
 from ringleader.api.body import BODY_BYTES_MAX
@@ -46,12 +47,17 @@ def make_app(
     keep_alive_s: float = KEEP_ALIVE_S,
     body_bytes_max: int = BODY_BYTES_MAX,
     named_finish_reason: NamedFinish = "tool_calls",
+    aliases: tuple[tuple[str, str], ...] = (),
 ) -> web.Application:
     """The application. It must be served with `handler_cancellation`, as `serve` does.
 
     Pages of `origins` may use it. `named_finish_reason` is what an answer that calls a tool by the client's own
-    choice ends with; OpenAI's is "stop".
+    choice ends with; OpenAI's is "stop". `aliases` are patterns of names and the model that each stands for.
     """
+    if aliases:
+        names = Aliases(aliases)
+        answerer, shelf = AliasedAnswerer(answerer, names), AliasedShelf(shelf, names)
+        tokenizing = None if tokenizing is None else AliasedTokenizing(tokenizing, names)
     auth = make_auth(keys, loopback_only=loopback_only, origins=origins)
     metrics = Metrics()
     app = web.Application(

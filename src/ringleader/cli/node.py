@@ -53,6 +53,7 @@ def node(
     context: o.Context = CONTEXT_DEFAULT,
     nodes: o.Nodes = 1,
     openai_finish: o.OpenaiFinish = False,
+    alias: o.Alias = None,
     home: o.Home = None,
     state: o.State = None,
     ready_json: o.ReadyJson = False,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ringleader.api.aliases import parse_aliases
 from ringleader.config import NodeOptions, default_name, parse_layers
 
 
@@ -46,6 +47,9 @@ IdleUnload = Annotated[float, typer.Option(help="Minutes without a request after
 Context = Annotated[int, typer.Option(help="Longest prompt and answer together, in tokens.")]
 Nodes = Annotated[int, typer.Option(help="Wait for this many nodes before loading models.")]
 OpenaiFinish = Annotated[bool, typer.Option(help="End calls forced by name with finish_reason stop, as OpenAI does.")]
+Alias = Annotated[
+    list[str] | None, typer.Option(help="PATTERN=MODEL: clients that ask for the one get the other; repeatable.")
+]
 Home = Annotated[Path | None, typer.Option(envvar="RINGLEADER_HOME", help="Where models are kept.")]
 State = Annotated[
     Path | None, typer.Option(help="Where this node keeps its keys; each node on one machine needs its own.")
@@ -81,6 +85,7 @@ def options_of(given: Mapping[str, Any]) -> NodeOptions:
         context=given["context"],
         wait_for=given["nodes"],
         named_finish="stop" if given["openai_finish"] else "tool_calls",
+        aliases=parse_aliases(given["alias"] or ()),
         home=given["home"],
         state=given["state"],
     )

@@ -257,6 +257,7 @@ class Node:
             origins=tuple(check_origin(each) for each in o.cors),
             loopback_only=loopback,
             named_finish_reason=o.named_finish,
+            aliases=o.aliases,
         )
         try:
             return await serve(app, host=o.api_host, port=o.api_port, tls=tls)
