@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Literal
 
-from ringleader.api.openai_wire import MessageWire, PartWire, ToolCallWire, shown
+from ringleader.api.openai_wire import MessageWire, PartWire, ToolCallWire
+from ringleader.api.validation import shown
 from ringleader.errors import BadRequest
 from ringleader.values import Message, ToolCall
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from ringleader.api.openai_history import missing, read_history
 from ringleader.api.openai_refused import refuse_unserved
 from ringleader.api.openai_tools import ToolsAsked, read_tools
-from ringleader.api.openai_wire import ChatWire, ResponseFormatWire, parse_chat, shown
+from ringleader.api.openai_wire import ChatWire, ResponseFormatWire, SamplingWire
+from ringleader.api.validation import parse, shown
 from ringleader.errors import BadRequest
 from ringleader.values import ChatRequest, ContentFormat, Json, ModelId, Sampling
 
@@ -44,7 +45,7 @@ def read_chat(body: dict[str, Json]) -> ChatAsked:
     Raises:
         BadRequest: a field is wrong, contradicts another, or cannot be honoured.
     """
-    wire = parse_chat(body)
+    wire = parse(ChatWire, body)
     refuse_unserved(body)
     stream = wire.stream is True
     if body.get("stream_options") and not stream:
@@ -54,7 +55,7 @@ def read_chat(body: dict[str, Json]) -> ChatAsked:
     request = ChatRequest(
         model=ModelId(wire.model),
         messages=read_history(wire.messages),
-        sampling=_sampling(wire),
+        sampling=read_sampling(wire),
         tools=calls.tools,
         tool_choice=calls.choice,
         parallel_tool_calls=calls.parallel,
@@ -92,7 +93,9 @@ def _top_logprobs(wire: ChatWire) -> int | None:
     return None
 
 
-def _sampling(wire: ChatWire) -> Sampling:
+def read_sampling(wire: SamplingWire) -> Sampling:
+    """With the seed that is drawn where the client gave none. Raises BadRequest for a key that is no token id."""
+
     def given(value: float | None, default: float) -> float:
         return default if value is None else value
 

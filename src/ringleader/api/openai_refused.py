@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ringleader.api.openai_wire import shown
+from ringleader.api.validation import shown
 from ringleader.errors import BadRequest
 from ringleader.values import Json
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ringleader.api.openai_history import missing
-from ringleader.api.openai_wire import ChatWire, CustomWire, FunctionWire, ToolWire, shown
+from ringleader.api.openai_wire import ChatWire, CustomWire, FunctionWire, ToolWire
+from ringleader.api.validation import shown
 from ringleader.errors import BadRequest, CallerFault
 from ringleader.values import CustomGrammar, Json, Tool
 
