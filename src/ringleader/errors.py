@@ -6,6 +6,7 @@ RingleaderError
 │   │   └── ContractFault    an agent's tools, or its choice of them, are wrong
 │   ├── ExtraMissing         a package of an optional extra is not installed
 │   ├── UnknownModel         no such model here                                404
+│   ├── NotFound             no such thing is kept here                        404
 │   ├── NoKey                no API key came, or one that is not good          401
 │   ├── Forbidden            a web page that has no business here              403
 │   └── ContextTooLong       prompt and answer do not fit the model            400
@@ -81,6 +82,12 @@ class Forbidden(CallerFault):
     """The request may come from a page of the web that this API does not serve."""
 
     code = "forbidden_origin"
+
+
+class NotFound(CallerFault):
+    """What the caller named by its id was never kept here, or is forgotten."""
+
+    code = "not_found"
 
 
 class ContextTooLong(CallerFault):

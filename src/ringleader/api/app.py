@@ -16,7 +16,7 @@ from ringleader.api.anthropic_messages import Messages
 from ringleader.api.auth import NO_KEYS, is_loopback, make_auth
 from ringleader.api.body import BODY_BYTES_MAX
 from ringleader.api.cluster import Cluster
-from ringleader.api.contracts import Answerer, ClusterView, Keys, ModelShelf, Tokenizing
+from ringleader.api.contracts import Answerer, ClusterView, Keys, ModelShelf, ResponseStore, Tokenizing
 from ringleader.api.cors import allow, make_cors
 from ringleader.api.events import Events
 from ringleader.api.faults import faults_middleware
@@ -24,6 +24,7 @@ from ringleader.api.feed import Closers
 from ringleader.api.metrics import Metered, Metrics, MetricsDoor, make_counting
 from ringleader.api.models import Models
 from ringleader.api.openai_chat import ChatCompletions, NamedFinish
+from ringleader.api.responses import Responses
 from ringleader.api.routes import add_routes
 from ringleader.api.serving import Serving
 from ringleader.errors import BadRequest
@@ -41,6 +42,7 @@ def make_app(
     view: ClusterView,
     *,
     tokenizing: Tokenizing | None = None,
+    responses: ResponseStore | None = None,
     keys: Keys = NO_KEYS,
     origins: tuple[str, ...] = (),
     loopback_only: bool = True,
@@ -78,6 +80,7 @@ def make_app(
     messages = Messages(serving, tokenizing)
     routes = [
         *chat.routes(),
+        *Responses(serving, responses).routes(),
         *messages.routes(),
         *Models(shelf).routes(),
         *Cluster(view).routes(),

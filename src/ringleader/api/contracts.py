@@ -98,6 +98,47 @@ class Tokenizing(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    """One response as it is kept: its JSON, its own input items, and the response that it followed."""
+
+    id: str
+    previous: str | None
+    created: int
+    input: tuple[dict[str, Json], ...]
+    body: dict[str, Json]
+
+
+class ResponseStore(Protocol):
+    """Responses that may be asked for again: bounded, the longest unused forgotten first, kept over restarts.
+
+    It belongs to the node that answered, as the client's connection does. Methods raise OurFault when it is broken.
+    """
+
+    async def put(self, response: StoredResponse) -> None:
+        """Keep it."""
+        ...
+
+    async def get(self, response_id: str) -> StoredResponse | None:
+        """One response, or None where it was never kept, or is forgotten."""
+        ...
+
+    async def chain(self, response_id: str) -> list[StoredResponse]:
+        """The response and all that it followed, the oldest first; ends early, at its beginning, where one is gone.
+
+        What is read so counts as used.
+        """
+        ...
+
+    async def delete(self, response_id: str) -> bool:
+        """Forget it; False where there was none."""
+        ...
+
+    async def items(self, ids: tuple[str, ...]) -> dict[str, dict[str, Json]]:
+        """The items of any kept response that have these ids."""
+        ...
+
+
 class ClusterView(Protocol):
     """What the node believes of the cluster, ready for JSON."""
 

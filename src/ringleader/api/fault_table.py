@@ -18,6 +18,7 @@ from ringleader.errors import (
     ModelFault,
     ModelUnsupported,
     NoKey,
+    NotFound,
     OurFault,
     PeerFault,
     RingleaderError,
@@ -61,6 +62,7 @@ INTERNAL_RULE = Rule("internal", 500)
 # First match wins, so a class stands before its parents. The status is HTTP's; an API may have its own for the kind.
 TABLE: tuple[tuple[type[RingleaderError], Rule], ...] = (
     (UnknownModel, Rule("not_found", 404)),
+    (NotFound, Rule("not_found", 404)),
     (NoKey, Rule("unauthorized", 401)),
     (Forbidden, Rule("forbidden", 403)),
     (CallerFault, Rule("invalid", 400)),

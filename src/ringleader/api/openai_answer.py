@@ -224,13 +224,14 @@ def usage_body(usages: Mapping[int, Usage]) -> dict[str, Json]:
 def logprobs_body(logprobs: tuple[TokenLogprob, ...], spell: Spell) -> dict[str, Json]:
     """OpenAI's logprobs object."""
     content = [
-        {**_spelled(each.token, each.logprob, spell), "top_logprobs": [_spelled(*top, spell) for top in each.top]}
+        {**spelled_out(each.token, each.logprob, spell), "top_logprobs": [spelled_out(*top, spell) for top in each.top]}
         for each in logprobs
     ]
     return {"content": content, "refusal": None}
 
 
-def _spelled(token: int, logprob: float, spell: Spell) -> dict[str, Json]:
+def spelled_out(token: int, logprob: float, spell: Spell) -> dict[str, Json]:
+    """One token with its text, bytes and logprob."""
     raw = spell(token)
     shown = max(logprob, LOGPROB_MIN) if not math.isnan(logprob) else LOGPROB_MIN
     # A token may be a part of a character: its text then shows the bytes, as OpenAI's does.

@@ -80,17 +80,22 @@ _EFFORT_NEUTRAL = (None, "medium")
 
 
 def refuse_unserved(body: dict[str, Json]) -> None:
-    """Let `body` pass if each field in it can be honoured or changes nothing.
+    """Let a Chat Completions `body` pass if each field in it can be honoured or changes nothing.
 
     Raises:
         BadRequest: the first that cannot, with what to do instead.
     """
-    for refused in REFUSED:
+    refuse(body, REFUSED)
+    refuse_effort(body.get("reasoning_effort"), "reasoning_effort")
+
+
+def refuse(body: dict[str, Json], table: tuple[Refused, ...]) -> None:
+    """Raises BadRequest for the first field of `table` that asks for something."""
+    for refused in table:
         value = body.get(refused.field)
         if value is not None and not _among(value, refused.neutral):
             message = f"'{refused.field}' is not supported: {refused.advice}."
             raise BadRequest(message, param=refused.field, code="unsupported_parameter")
-    _refuse_effort(body.get("reasoning_effort"))
 
 
 def _among(value: Json, neutral: tuple[Json, ...]) -> bool:
@@ -98,14 +103,13 @@ def _among(value: Json, neutral: tuple[Json, ...]) -> bool:
     return any(value == other and isinstance(value, bool) == isinstance(other, bool) for other in neutral)
 
 
-def _refuse_effort(value: Json) -> None:
+def refuse_effort(value: Json, param: str) -> None:
+    """Raises BadRequest for any effort but the default one; `param` is the field's path."""
     if value in _EFFORT_NEUTRAL:
         return
     if value not in _EFFORTS:
         known = ", ".join(repr(effort) for effort in _EFFORTS)
-        message = f"Invalid value: {shown(value)} for 'reasoning_effort'. Supported values are: {known}."
-        raise BadRequest(message, param="reasoning_effort")
-    message = (
-        f"'reasoning_effort' {shown(value)} is not supported: the model thinks as its template has it. Leave it out."
-    )
-    raise BadRequest(message, param="reasoning_effort", code="unsupported_value")
+        message = f"Invalid value: {shown(value)} for '{param}'. Supported values are: {known}."
+        raise BadRequest(message, param=param)
+    message = f"'{param}' {shown(value)} is not supported: the model thinks as its template has it. Leave it out."
+    raise BadRequest(message, param=param, code="unsupported_value")

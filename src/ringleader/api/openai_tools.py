@@ -69,7 +69,7 @@ def read_tools(wire: ChatWire) -> ToolsAsked:
         message = "Invalid value for 'function_call': 'function_call' is only allowed when 'functions' are specified."
         raise BadRequest(message, param="function_call")
     entries = [(_tool(entry, f"tools[{n}]"), f"tools[{n}].{entry.type}") for n, entry in enumerate(wire.tools or [])]
-    return ToolsAsked(_checked(entries), wire.tool_choice, wire.parallel_tool_calls is not False)
+    return ToolsAsked(checked_tools(entries), wire.tool_choice, wire.parallel_tool_calls is not False)
 
 
 def in_functions_words(fault: CallerFault) -> CallerFault:
@@ -98,7 +98,7 @@ def _legacy(wire: ChatWire, functions: list[FunctionWire]) -> ToolsAsked:
         message = f"Invalid value: {shown(choice)} for 'function_call'. Supported values are: 'none', 'auto' and "
         raise BadRequest(message + "an object with the 'name' of a function.", param="function_call")
     entries = [(_function(each), f"functions[{n}]") for n, each in enumerate(functions)]
-    return ToolsAsked(_checked(entries), choice, parallel=False, legacy=True)
+    return ToolsAsked(checked_tools(entries), choice, parallel=False, legacy=True)
 
 
 def _tool(wire: ToolWire, path: str) -> Tool:
@@ -124,7 +124,7 @@ def _custom(wire: CustomWire, path: str) -> Tool:
     return Tool(wire.name, wire.description or "", kind="custom", grammar=grammar)
 
 
-def _checked(entries: list[tuple[Tool, str]]) -> tuple[Tool, ...]:
+def checked_tools(entries: list[tuple[Tool, str]]) -> tuple[Tool, ...]:
     """All of them, repeated ones too: whoever finds a fault in one later names it by the client's own number."""
     tools: dict[str, Tool] = {}
     for tool, path in entries:

@@ -6,7 +6,7 @@ However it ends, the deltas are closed.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -81,8 +81,10 @@ class Serving:
             if close is not None:
                 await close()
 
-    async def stream(self, stream: Stream, feed: DeltaFeed, writer: Writer) -> web.StreamResponse:
-        """Write the answer out as it comes."""
+    async def stream(
+        self, stream: Stream, feed: DeltaFeed, writer: Writer, before_end: Callable[[], Awaitable[None]] | None = None
+    ) -> web.StreamResponse:
+        """Write the answer out as it comes. `before_end` is awaited when it is complete, before the client knows."""
         news = await feed.next(self._keep_alive_s)
         try:
             await stream.start()
@@ -92,7 +94,7 @@ class Serving:
                 if news is None:
                     await stream.keep_alive()
                 else:
-                    await self._send(stream, writer, *news)
+                    await self._send(stream, writer, before_end, *news)
                     if writer.complete:
                         break
                 news = await feed.next(self._keep_alive_s)
@@ -101,11 +103,21 @@ class Serving:
             pass  # leaving the feed cancels the request; there is nobody to tell
         return stream.response
 
-    async def _send(self, stream: Stream, writer: Writer, choice: int, delta: Delta) -> None:
+    async def _send(
+        self,
+        stream: Stream,
+        writer: Writer,
+        before_end: Callable[[], Awaitable[None]] | None,
+        choice: int,
+        delta: Delta,
+    ) -> None:
         """A warning that only the answer's end could tell comes too late for a header: it is a comment."""
         for warning in delta.warnings[:WARNINGS_MAX] if isinstance(delta, Finished) else ():
             await stream.comment(f"warning: {_plain(warning)}")
-        for event in writer.of(choice, delta):
+        events = list(writer.of(choice, delta))
+        if before_end is not None and writer.complete:
+            await before_end()
+        for event in events:
             await stream.send(event)
 
     async def whole(self, answer: Answer, feed: DeltaFeed, collector: Collector) -> Mapping[str, str]:

@@ -41,6 +41,8 @@ from ringleader.node.mastership import Mastership
 from ringleader.node.perform import Hands
 from ringleader.node.probes import MEMORY, Probes, Surroundings
 from ringleader.node.relay import RelayDesk
+from ringleader.node.response_store import FILE as RESPONSES
+from ringleader.node.response_store import SqliteResponses
 from ringleader.node.shelf import Shelf
 from ringleader.node.supervisor import Supervisor
 from ringleader.node.tokenizing import ShelfTokenizing
@@ -118,6 +120,7 @@ class Node:
         self._relays = Relays(self._mesh.channel)
         self._mastership = Mastership(who.node, self._desk, self._relays)
         self._ingress = Ingress(self._mastership)
+        self._responses = SqliteResponses(who.state / RESPONSES)
         self._nodes_here = asyncio.Event()  # once set, it stays so: later losses are the cluster's business
         self._discovery: Discovery | None = None
         self._another_told = False  # that there is another cluster
@@ -253,6 +256,7 @@ class Node:
             self._view,
             self._view,
             tokenizing=ShelfTokenizing(self._shelf),
+            responses=self._responses,
             keys=keys,
             origins=tuple(check_origin(each) for each in o.cors),
             loopback_only=loopback,
@@ -275,6 +279,7 @@ class Node:
         await self._mesh.farewell(GOODBYE_S)
         self._desk.close()
         await api.close()
+        await self._responses.close()
         await self._hands.close()
 
     # ------------------------------------------------------------ its loops

@@ -1,0 +1,134 @@
+"""A Responses body to a request: each field honoured, let through, or refused by its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from openai.types.responses import response_create_params
+
+from ringleader.api.responses_read import INCLUDABLE, REFUSED, read_response
+from ringleader.api.responses_tools import HOSTED, in_responses_words
+from ringleader.api.responses_wire import ResponsesWire
+from ringleader.errors import BadRequest, CallerFault, ContextTooLong
+from ringleader.values import ChatRequest, ContentFormat, CustomGrammar
+
+NOW: Any = {"type": "function", "name": "now"}
+# Taken and without effect here: who asks, how long OpenAI keeps caches, how the answer is billed.
+ACCEPTED = {"prompt_cache_options", "service_tier", "user", "access_programs", "moderation_policy", "image"}
+
+
+def asked(**fields: Any) -> ChatRequest:
+    return read_response({"model": "m", "input": "hi", **fields}).request([], {})
+
+
+def refused(**fields: Any) -> BadRequest:
+    with pytest.raises(BadRequest) as caught:
+        asked(**fields)
+    return caught.value
+
+
+def test_every_field_of_openais_client_is_honoured_accepted_or_refused() -> None:
+    theirs = {
+        *response_create_params.ResponseCreateParamsNonStreaming.__annotations__,
+        *response_create_params.ResponseCreateParamsBase.__annotations__,
+    }
+    ours = {*ResponsesWire.model_fields, *ACCEPTED, *(each.field for each in REFUSED)}
+    assert theirs - ours == set()
+
+
+@pytest.mark.parametrize("each", REFUSED, ids=lambda each: each.field)
+def test_what_cannot_be_honoured_is_refused_by_name_and_null_asks_for_nothing(each: Any) -> None:
+    fault = refused(**{each.field: {"x": 1}})
+    assert (fault.param, fault.code) == (each.field, "unsupported_parameter")
+    asked(**dict.fromkeys([each.field]))
+    for neutral in each.neutral:
+        asked(**{each.field: neutral})
+
+
+def test_what_changes_nothing_is_let_through() -> None:
+    asked(service_tier="flex", user="u", prompt_cache_key="k", safety_identifier="s", metadata={"a": "b"}, foo=1)
+    asked(text={"verbosity": "low"}, max_tool_calls=3, include=list(INCLUDABLE), truncation="disabled")
+
+
+@pytest.mark.parametrize("kind", [*HOSTED, "web_search_2025_08_26", "web_search_preview_2025_03_11"])
+def test_a_hosted_tool_is_refused_by_name_as_a_tool_and_as_a_choice(kind: str) -> None:
+    fault = refused(tools=[NOW, {"type": kind}])
+    assert (fault.param, fault.code) == ("tools[1].type", "unsupported_tool")
+    assert kind in str(fault)
+    assert refused(tools=[NOW], tool_choice={"type": kind}).param == "tool_choice"
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"input": 5}, "input"),
+        ({"input": ["x"]}, "input[0]"),
+        ({"input": [{"type": "computer_call"}]}, "input[0].type"),
+        ({"input": [{"content": "x"}]}, "input[0].type"),
+        ({"input": [{"role": "tool", "content": "x"}]}, "input[0].role"),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
+            "input[0].content[0].type",
+        ),
+        ({"input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input[0].content[0].text"),
+        ({"input": [{"type": "function_call", "name": "f", "arguments": "{}"}]}, "input[0].call_id"),
+        ({"input": [{"type": "reasoning", "summary": [], "encrypted_content": "gAAA"}]}, "input[0].encrypted_content"),
+        ({"tools": {}}, "tools"),
+        ({"tools": [{"type": "function", "name": "a b"}]}, "tools[0].name"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools[0].name"),
+        ({"tools": [{"type": "custom", "name": "f", "format": {"type": "grammar"}}]}, "tools[0].format.syntax"),
+        ({"tools": [{"type": "x"}]}, "tools[0].type"),
+        ({"tools": [NOW, {**NOW, "description": "other"}]}, "tools[1].name"),
+        ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "text.format.name"),
+        ({"text": {"format": {"type": "json_schema", "name": "n", "schema": None}}}, "text.format.schema"),
+        ({"include": ["x"]}, "include[0]"),
+        ({"max_output_tokens": 0}, "max_output_tokens"),
+        ({"metadata": {"a": 1}}, "metadata.a"),
+        ({"truncation": "x"}, "truncation"),
+        ({"reasoning": {"effort": "high"}}, "reasoning.effort"),
+        ({"reasoning": {"effort": "x"}}, "reasoning.effort"),
+        ({"stream_options": {"include_obfuscation": True}}, "stream_options"),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_place(fields: dict[str, Any], param: str) -> None:
+    assert refused(**fields).param == param
+
+
+def test_tools_and_formats_are_read_as_chat_completions_reads_its_own() -> None:
+    grammar = {"type": "grammar", "syntax": "lark", "definition": 'start: "a"'}
+    request = asked(
+        tools=[
+            {"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True},
+            {"type": "custom", "name": "c", "format": grammar},
+            {"type": "local_shell"},
+        ],
+        tool_choice={"type": "local_shell"},
+        parallel_tool_calls=False,
+        text={"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}},
+    )
+    function, custom, shell = request.tools
+    assert (function.name, function.description, function.strict) == ("f", "d", True)
+    assert custom.grammar == CustomGrammar("lark", 'start: "a"')
+    assert (shell.name, shell.kind, request.tool_choice) == (
+        "local_shell",
+        "function",
+        {"type": "function", "name": "local_shell"},
+    )
+    assert not request.parallel_tool_calls
+    assert request.content == ContentFormat("json_schema", "n", {"type": "object"}, True)
+
+
+def test_a_fault_found_later_speaks_of_this_apis_fields() -> None:
+    def told(fault: CallerFault) -> tuple[str, str | None]:
+        mended = in_responses_words(fault)
+        return str(mended), mended.param
+
+    assert told(BadRequest("bad tools[0].function.parameters", param="tools[0].function.parameters")) == (
+        "bad tools[0].parameters",
+        "tools[0].parameters",
+    )
+    path = "response_format.json_schema.schema"
+    assert told(BadRequest(f"Invalid '{path}'", param=path)) == ("Invalid 'text.format.schema'", "text.format.schema")
+    assert told(BadRequest("'messages' is empty", param="messages.[0].role"))[1] == "input"
+    assert isinstance(in_responses_words(ContextTooLong("x", param="messages")), ContextTooLong)
