@@ -247,7 +247,7 @@ async def test_logprobs_come_with_the_text_where_they_are_included() -> None:
         whole = await client.responses.create(**ask)
         events = check_stream(await raw_stream(client, **ask))
     assert node.requests[0].top_logprobs == 2
-    (logprob,) = whole.output[0].content[0].logprobs  # type: ignore[union-attr, misc] # a message with one text
+    (logprob,) = whole.output[0].content[0].logprobs  # type: ignore[union-attr,misc] # a message with one text
     assert (logprob.token, logprob.logprob, [each.token for each in logprob.top_logprobs]) == ("Hi", -0.5, ["Hi", "é"])
     (delta,) = [event for event in events if event["type"] == "response.output_text.delta"]
     assert delta["logprobs"][0]["token"] == "Hi"
