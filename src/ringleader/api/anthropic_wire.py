@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from ringleader.api.openai_wire import Wire
+from ringleader.api.validation import Wire
 from ringleader.errors import BadRequest
 from ringleader.values import Json
 
