@@ -166,7 +166,8 @@ class ChatRequest:
     """A checked request. `tool_choice` is the client's own JSON; `language.tool_choice` reads it.
 
     `content` None means free text. It says nothing of calls. `max_tokens` None means: to the end of the
-    context. `top_logprobs` None means no logprobs at all, 0 only those of the chosen tokens.
+    context. `top_logprobs` None means no logprobs at all, 0 only those of the chosen tokens. `thinking` wishes that the
+    model reasons, or that it does not; None leaves it to the model's own template.
     """
 
     model: ModelId
@@ -179,6 +180,7 @@ class ChatRequest:
     stop: tuple[str, ...] = ()
     top_logprobs: int | None = None
     content: ContentFormat | None = None
+    thinking: bool | None = None
 
 
 # ---------------------------------------------------------------- what the ring must know of a request

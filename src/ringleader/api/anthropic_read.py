@@ -89,6 +89,7 @@ def _request(wire: CountWire, sampling: Sampling, max_tokens: int | None, stop: 
         max_tokens=max_tokens,
         stop=stop,
         content=_content(wire),
+        thinking=_shown(wire.thinking) != "hidden",
     )
 
 

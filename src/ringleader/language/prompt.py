@@ -101,7 +101,7 @@ def compose(voice: Voice, request: ChatRequest, today: datetime.date | None = No
     content = None if choice.mode == "required" else content  # it speaks of text, and there will be none
     check_history(request.messages)
     shown = tuple(as_function(tool, raw_begin(voice)) for tool in tools)
-    text, reasoning = _text(voice, as_functions_in(request.messages), shown, today)
+    text, reasoning = _text(voice, as_functions_in(request.messages), shown, today, request.thinking)
     ids = tokenizer.encode(text)
     _check_length(len(ids), request.max_tokens, voice.context_max)  # before the costlier grammar
     callable_ = tuple(tool if is_raw(tool) else as_function(tool, "") for tool in request.tools)
@@ -169,9 +169,14 @@ def raw_begin(voice: Voice) -> str:
 
 
 def _text(
-    voice: Voice, messages: Sequence[Message], tools: Sequence[Tool], today: datetime.date | None
+    voice: Voice,
+    messages: Sequence[Message],
+    tools: Sequence[Tool],
+    today: datetime.date | None,
+    wanted: bool | None,
 ) -> tuple[str, Reasoning]:
-    """The prompt's text, and where it leaves the model."""
+    """The prompt's text, and where it leaves the model. Reasoning that is not `wanted` and that a template opens all
+    the same is closed at once."""
     tokenizer, thinking = voice.tokenizer, voice.dialect.thinking
     text = render(
         tokenizer.chat_template,
@@ -181,10 +186,13 @@ def _text(
         eos_token=tokenizer.eos_token,
         today=today,
         history=voice.dialect.history,
+        thinking=wanted,
     )
     end = text.rstrip()
     if thinking is not None and end.endswith(thinking.open.text.rstrip()):
-        return text, "begun"
+        if wanted is not False:
+            return text, "begun"
+        return f"{end}\n\n{thinking.close.text}\n\n", "over"
     over = thinking is not None and end.endswith(thinking.close.text.rstrip())
     return text, "over" if over else "possible"
 

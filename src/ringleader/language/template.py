@@ -31,9 +31,11 @@ def render(
     add_generation_prompt: bool = True,
     today: datetime.date | None = None,
     history: History = TAGGED,
+    thinking: bool | None = None,
 ) -> str:
     """The prompt's text, special tokens as their text. Every message and tool is in it, in the template's own
-    way where it has one, else merged into a neighbour or written as text, in the way that `history` says.
+    way where it has one, else merged into a neighbour or written as text, in the way that `history` says. `thinking` is
+    handed to templates that know it.
 
     Raises:
         BadRequest: the template refuses the conversation in any shape, or fails on it.
@@ -43,9 +45,8 @@ def render(
 
     def written(*, list_tools: bool) -> str:
         turns, listed = shaped(source, messages, tools, special, history, list_tools=list_tools)
-        return expand(
-            source, context(source, turns, listed, special, prompted=add_generation_prompt, today=today), today
-        )
+        given = context(source, turns, listed, special, prompted=add_generation_prompt, today=today, thinking=thinking)
+        return expand(source, given, today)
 
     try:
         return written(list_tools=True)

@@ -20,6 +20,7 @@ SYSTEM, LATER, USER, AGAIN = "sysprobe71", "sysprobe72", "userprobe73", "userpro
 NAME, VALUE, RESULT, THOUGHT = "nameprobe75", "valueprobe76", "resultprobe77", "thoughtprobe78"
 NINE_LETTERS = "abcdef123"  # the shape that those want who do not take any id
 REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
+THINKING_SWITCHES = ("enable_thinking", "thinking")  # Qwen, GLM and others; DeepSeek and Granite
 PROBE_DAY = datetime.date(2024, 1, 1)  # some templates fail without a date
 TRAITS_MAX = 64
 
@@ -76,9 +77,11 @@ def context(
     *,
     prompted: bool = True,
     today: datetime.date | None = None,
+    thinking: bool | None = None,
 ) -> dict[str, Json]:
     """The template's variables. `special` is the text of its BOS and EOS tokens; `prompted` asks for the begin of
-    an answer. A template that knows `functions` instead of tools (Firefunction) gets them as JSON text."""
+    an answer, `thinking` for one with reasoning or without, where the template can be asked. A template that knows
+    `functions` instead of tools (Firefunction) gets them as JSON text."""
     found: dict[str, Json] = {
         "messages": list(turns),
         "tools": None if tools is None else list(tools),
@@ -90,6 +93,8 @@ def context(
     if "functions" in known and "tools" not in known:
         found["functions"] = json.dumps([tool["function"] for tool in tools or ()], ensure_ascii=False, indent=4)
         found["datetime"] = (today or PROBE_DAY).strftime("%Y-%m-%d %A")
+    if thinking is not None:
+        found |= {switch: thinking for switch in THINKING_SWITCHES if switch in known}
     return found
 
 

@@ -191,6 +191,7 @@ def test_structured_output_is_read_in_both_spellings() -> None:
 def test_thinking_is_shown_to_who_asks_for_it(thinking: Json, shown: str) -> None:
     made = asked(thinking=thinking, max_tokens=4000)
     assert made.thinking == shown
+    assert made.request.thinking == (shown != "hidden")
     assert made.warnings == ((BUDGET,) if thinking and thinking["type"] == "enabled" else ())
 
 

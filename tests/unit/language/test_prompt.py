@@ -68,6 +68,28 @@ def test_a_forced_call_opens_at_once_where_the_prompt_has_closed_the_reasoning(m
     assert marked.decode(prompt.opening) == '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 
 
+def test_reasoning_that_is_not_wanted_is_closed_before_it_begins(thinking: Tokenizer, marked: Tokenizer) -> None:
+    asked = replace(request("now"), thinking=False)
+    prompt = compose(voice(thinking, CONTEXT), asked)
+    assert not prompt.thinking_open
+    assert thinking.decode(prompt.ids).endswith(f"<think>\n\n</think>\n\n{thinking.decode(prompt.opening)}")
+    assert thinking.decode(prompt.opening) == '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    for wanted in (None, True):
+        assert compose(voice(thinking, CONTEXT), replace(asked, thinking=wanted)).thinking_open
+
+
+@pytest.mark.parametrize("switch", ["enable_thinking", "thinking"])
+def test_a_template_with_a_switch_for_reasoning_is_asked_by_it(marked: Tokenizer, switch: str) -> None:
+    asked = "{% if SWITCH %}<think>{% else %}<think></think>{% endif %}".replace("SWITCH", switch)
+    choice = f"{{% if {switch} is defined %}}{asked}{{% endif %}}"
+    spoken = voice(with_template(marked, CHATML + choice), CONTEXT)
+    ends = {True: "<think>", False: "<think></think>", None: "assistant\n"}
+    for wanted, end in ends.items():
+        prompt = compose(spoken, replace(request(tools=()), thinking=wanted))
+        assert marked.decode(prompt.ids).endswith(end)
+        assert prompt.thinking_open == (wanted is True)
+
+
 def test_ids_and_opening_are_what_the_tokenizer_makes_of_the_text(tokenizer: Tokenizer) -> None:
     for choice in ("get_weather", "required", "now", "auto"):
         prompt = compose(voice(tokenizer, CONTEXT), request(choice))
