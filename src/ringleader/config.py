@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from ringleader.errors import BadRequest
+from ringleader.values import Coding
 
 API_PORT = 52415
 CONTROL_PORT = 52416
@@ -27,11 +28,11 @@ class NodeOptions:
     `host` is where other nodes reach this one: an address of one interface, or "" for all. `peers` are host:port
     of other nodes' control ports, where discovery (`mdns`) does not find them. `join` is an invitation. `models` are
     served from the start, by store name, hf:org/name or path; `layers`, `shards`, `objective` and `exclude` say how.
-    A model that nobody asked for in `idle_unload_s` is unloaded (0: never). `home` None means the user's data
-    directory, `state` None the one below it. `named_finish` is the finish_reason of a call that was forced by
-    name: what agents act on, or what OpenAI itself sends. `api_tls` makes the API https with a certificate of the
-    cluster's authority, `api_cert` with that of a PEM file (and its key); pages of the origins `cors` may use it.
-    `aliases` are pairs of a pattern and a model: what clients may call a model besides.
+    Activations travel as `wire` says. A model that nobody asked for in `idle_unload_s` is unloaded (0: never). `home`
+    None means the user's data directory, `state` None the one below it. `named_finish` is the finish_reason of a call
+    that was forced by name: what agents act on, or what OpenAI itself sends. `api_tls` makes the API https with a
+    certificate of the cluster's authority, `api_cert` with that of a PEM file (and its key); pages of the origins
+    `cors` may use it. `aliases` are pairs of a pattern and a model: what clients may call a model besides.
     """
 
     name: str
@@ -55,6 +56,7 @@ class NodeOptions:
     exclude: tuple[str, ...] = ()
     idle_unload_s: float = IDLE_UNLOAD_S
     context: int = CONTEXT_DEFAULT
+    wire: Coding = "same"
     wait_for: int = 1
     named_finish: Literal["tool_calls", "stop"] = "tool_calls"
     aliases: tuple[tuple[str, str], ...] = ()

@@ -211,6 +211,7 @@ class SlotSpec:
     resumed_tokens: int = 0
 
 
+Coding = Literal["same", "bf16", "int8"]  # how activations travel: as they are, or in fewer bytes
 Finish = Literal["", "stop", "length", "error"]  # how a slot ended; "" while it goes on
 Fault = Literal["ours", "busy", "too_long"]  # whose an error is that a ring reports of one request
 Ride = Literal["alone", "even", "ragged"]  # how slots share a pass: not, rows of one length only, or of any lengths

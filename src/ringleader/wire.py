@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ringleader.v1 import ring_pb2 as pb
-from ringleader.values import Fault, Finish, Ride, Sampling, SlotSpec, TokenLogprob
+from ringleader.values import Coding, Fault, Finish, Ride, Sampling, SlotSpec, TokenLogprob
 
 PROTOCOL_VERSION = 1
 DIAL_DEADLINE_S = 10.0
@@ -42,6 +42,8 @@ FINISH_TO_WIRE: dict[Finish, pb.Finish] = {
 FINISH_FROM_WIRE: dict[int, Finish] = {value: name for name, value in FINISH_TO_WIRE.items()}
 FAULT_FROM_WIRE: dict[int, Fault] = {pb.FAULT_OURS: "ours", pb.FAULT_BUSY: "busy", pb.FAULT_TOO_LONG: "too_long"}
 RIDE_TO_WIRE: dict[Ride, pb.Ride] = {"alone": pb.RIDE_ALONE, "even": pb.RIDE_EVEN, "ragged": pb.RIDE_RAGGED}
+CODING_TO_WIRE: dict[Coding, pb.Coding] = {"same": pb.CODING_SAME, "bf16": pb.CODING_BF16, "int8": pb.CODING_INT8}
+CODING_FROM_WIRE: dict[int, Coding] = {value: name for name, value in CODING_TO_WIRE.items()}
 RIDE_FROM_WIRE: dict[int, Ride] = {value: name for name, value in RIDE_TO_WIRE.items()}
 
 

@@ -24,8 +24,9 @@ from llguidance import LLMatcher
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 from mlx_lm.models.cache import make_prompt_cache
 
+from ringleader.shard.activations import Activation
 from ringleader.shard.batcher import Batcher, Limits, Returned, Segments
-from ringleader.shard.engine import Activation, Engine
+from ringleader.shard.engine import Engine
 from ringleader.shard.loader import load_slice
 from ringleader.shard.riding import ride_of
 from ringleader.shard.sampler import Picked

@@ -17,8 +17,8 @@ import pytest
 import pytest_asyncio
 from mlx_lm.generate import generate_step
 
+from ringleader.shard.activations import Activation
 from ringleader.shard.batcher import Segments, Turn
-from ringleader.shard.engine import Activation
 from ringleader.shard.frames import frame
 from ringleader.tokenizer import Tokenizer, load_tokenizer
 from ringleader.v1 import ring_pb2 as pb

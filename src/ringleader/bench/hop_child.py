@@ -17,8 +17,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from ringleader.shard.activations import Activation
 from ringleader.shard.batcher import Segments, Turn
-from ringleader.shard.engine import Activation
 from ringleader.shard.frames import activation_of, segments_of
 from ringleader.shard.link import NextLink
 from ringleader.shard.process import open_server

@@ -14,7 +14,7 @@ from ringleader.cluster.messages import Event, ShardBecameReady, ShardDied
 from ringleader.errors import ModelFault, RingLost
 from ringleader.net.ring import RingClient, Tokens
 from ringleader.node.supervisor import ShardStart, Supervisor
-from ringleader.values import LayerRange, PlanHash, RequestId, SlotSpec
+from ringleader.values import Coding, LayerRange, PlanHash, RequestId, SlotSpec, TokenLogprob
 
 READY_DEADLINE_S = 300.0
 SILENCE_DEADLINE_S = 120.0  # between two reports of a request
@@ -31,6 +31,7 @@ class Run:
     passes: int
     forced_tokens: int
     frame_bytes: int
+    logprobs: tuple[TokenLogprob, ...] = ()
 
     @property
     def wall_s(self) -> float:
@@ -65,6 +66,7 @@ class BenchRing:
         """
         arrivals: list[tuple[float, int]] = []
         tokens: list[int] = []
+        logprobs: list[TokenLogprob] = []
         forced = 0
         started = time.perf_counter()
         request = RequestId(f"bench-{next(self._numbers)}")
@@ -77,11 +79,12 @@ class BenchRing:
                 if news.tokens:
                     arrivals.append((arrived - started, len(news.tokens)))
                     tokens += news.tokens
+                    logprobs += news.logprobs
                     forced += len(news.tokens) - 1
                 if begun is not None and len(tokens) > 1:
                     begun.set()
                 if news.finish:
-                    return Run(tuple(tokens), tuple(arrivals), news.passes, forced, news.frame_bytes)
+                    return Run(tuple(tokens), tuple(arrivals), news.passes, forced, news.frame_bytes, tuple(logprobs))
 
 
 News = asyncio.Queue["tuple[float, Tokens] | str"]
@@ -123,8 +126,11 @@ async def _next(heard: News) -> tuple[float, Tokens]:
 
 
 @asynccontextmanager
-async def open_ring(directory: Path, layers: int, shards: int, *, batches: bool = True) -> AsyncIterator[BenchRing]:
-    """A ring of so many shards, cut evenly; its processes end with the block. Without `batches` requests take turns.
+async def open_ring(
+    directory: Path, layers: int, shards: int, *, batches: bool = True, coding: Coding = "same"
+) -> AsyncIterator[BenchRing]:
+    """A ring of so many shards, cut evenly; its processes end with the block. Without `batches` requests take turns;
+    `coding` is that of the activations between shards.
 
     Raises RingLost when a shard does not become ready, with its own last words.
     """
@@ -133,7 +139,7 @@ async def open_ring(directory: Path, layers: int, shards: int, *, batches: bool 
     ear = Ear()
     supervisor = Supervisor("bench", lambda event: _heard(event, ready))
     plan = PlanHash(f"{shards:032x}")
-    client = RingClient(plan=plan, epoch=1, on_tokens=ear.tokens, on_break=ear.broke, batches=batches)
+    client = RingClient(plan=plan, epoch=1, on_tokens=ear.tokens, on_break=ear.broke, batches=batches, coding=coding)
     try:
         for index, part in enumerate(even_cuts(layers, shards)):
             supervisor.start(ShardStart(plan, index, directory, part, layers, HOST, KV_TOKENS_MAX))

@@ -78,6 +78,16 @@ def batch(
     _show(f"batch: {name}, {shards} shards, {runs} rounds of {tokens} tokens", result, as_json)
 
 
+@app.command()
+def wire(model: Model = DEFAULT_MODEL, as_json: AsJson = False) -> None:
+    """What activations in fewer bytes between two shards change: the next token's probabilities, and frames' bytes."""
+    from ringleader.bench.wire import measure_wire
+
+    directory, name = _resolve(model)
+    result = _run(measure_wire(directory, name, _say))
+    _show(f"wire: {name}, two shards, {result.places} places of a text", result, as_json)
+
+
 @app.command("forced-call")
 def forced_call(model: Model = DEFAULT_MODEL, tokens: Tokens = 256, runs: Rounds = 9, as_json: AsJson = False) -> None:
     """Passes and time of the demo's forced tool call over two shards, with and without forced followers."""

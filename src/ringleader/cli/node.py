@@ -51,6 +51,7 @@ def node(
     exclude: o.Excluded = None,
     idle_unload: o.IdleUnload = IDLE_UNLOAD_S / 60,
     context: o.Context = CONTEXT_DEFAULT,
+    wire: o.WireCoding = o.Wire.same,
     nodes: o.Nodes = 1,
     openai_finish: o.OpenaiFinish = False,
     alias: o.Alias = None,

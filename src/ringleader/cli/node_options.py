@@ -13,6 +13,14 @@ from ringleader.api.aliases import parse_aliases
 from ringleader.config import NodeOptions, default_name, parse_layers
 
 
+class Wire(StrEnum):
+    """How activations travel between shards."""
+
+    same = "same"
+    bf16 = "bf16"
+    int8 = "int8"
+
+
 class Objective(StrEnum):
     """What a plan is made for."""
 
@@ -45,6 +53,9 @@ Aim = Annotated[Objective, typer.Option(help="What plans aim for: the fastest an
 Excluded = Annotated[list[str] | None, typer.Option(help="Node that takes no part; repeatable.")]
 IdleUnload = Annotated[float, typer.Option(help="Minutes without a request after which a model is unloaded; 0: never.")]
 Context = Annotated[int, typer.Option(help="Longest prompt and answer together, in tokens.")]
+WireCoding = Annotated[
+    Wire, typer.Option(help="Send activations in fewer bytes, for slow links: bf16 (of fp32), or int8 with scales.")
+]
 Nodes = Annotated[int, typer.Option(help="Wait for this many nodes before loading models.")]
 OpenaiFinish = Annotated[bool, typer.Option(help="End calls forced by name with finish_reason stop, as OpenAI does.")]
 Alias = Annotated[
@@ -83,6 +94,7 @@ def options_of(given: Mapping[str, Any]) -> NodeOptions:
         exclude=tuple(given["exclude"] or ()),
         idle_unload_s=given["idle_unload"] * 60,
         context=given["context"],
+        wire=Wire(given["wire"]).value,
         wait_for=given["nodes"],
         named_finish="stop" if given["openai_finish"] else "tool_calls",
         aliases=parse_aliases(given["alias"] or ()),

@@ -20,8 +20,9 @@ from ringleader.trust.channels import open_channel
 from ringleader.trust.credentials import Credentials
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.v1 import ring_pb2_grpc as rpc
-from ringleader.values import Fault, Finish, NodeId, PlanHash, RequestId, SlotSpec, TokenLogprob
+from ringleader.values import Coding, Fault, Finish, NodeId, PlanHash, RequestId, SlotSpec, TokenLogprob
 from ringleader.wire import (
+    CODING_TO_WIRE,
     DIAL_DEADLINE_S,
     EPOCH_KEY,
     FAULT_FROM_WIRE,
@@ -59,7 +60,7 @@ class RingClient:
 
     With credentials, the shard at each place must be that of the node at the same place of `nodes`; where `nodes` is
     empty, any member's. `whole` lets shards of the same layers take this plan on; `term` is the master's. Without
-    `batches` requests take turns: to measure what sharing passes is worth.
+    `batches` requests take turns: to measure what sharing passes is worth. `coding` is that of activations.
     """
 
     plan: PlanHash
@@ -71,6 +72,7 @@ class RingClient:
     term: Term = NO_TERM
     whole: Plan | None = None
     batches: bool = True
+    coding: Coding = "same"
     silent: int | None = None  # the shard that did not answer when the ring was linked
     _channel: grpc.aio.Channel | None = None
     _call: grpc.aio.StreamStreamCall[pb.HeadOrder, pb.HeadReport] | None = None
@@ -126,6 +128,7 @@ class RingClient:
             master=self.term.node,
             share=self._share(index),
             ride=ride,
+            coding=CODING_TO_WIRE[self.coding],
             machines=_machines(addresses),
             next_node=self.nodes[(index + 1) % len(addresses)] if self.nodes else "",
         )

@@ -147,6 +147,7 @@ class Node:
             mesh=self._mesh,
             desk=self._desk,
             mastership=self._mastership,
+            wire=o.wire,
         )
         around = Surroundings(self._member)
         self._shelf.elsewhere = Cards(

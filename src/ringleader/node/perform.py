@@ -20,7 +20,7 @@ from ringleader.node.shelf import Shelf
 from ringleader.node.supervisor import ShardStart, Supervisor
 from ringleader.node.wording import to_bytes
 from ringleader.trust.credentials import Credentials, write_term
-from ringleader.values import PlanHash
+from ringleader.values import Coding, PlanHash
 
 RINGS_CLOSE_S = 5.0  # to hang up on heads that do not answer
 
@@ -56,6 +56,7 @@ class Hands:
         mesh: Mesh,
         desk: Desk,
         mastership: Mastership,
+        wire: Coding = "same",
     ) -> None:
         self._tell = tell
         self._state = state
@@ -66,6 +67,7 @@ class Hands:
         self._mesh = mesh
         self._desk = desk
         self._mastership = mastership
+        self._wire: Coding = wire
         self._rings: dict[PlanHash, RingClient] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._finding: dict[Place, _Finding] = {}
@@ -191,6 +193,7 @@ class Hands:
             nodes=() if order.whole is None else tuple(stage.node for stage in order.whole.stages),
             term=order.term,
             whole=order.whole,
+            coding=self._wire,
         )
 
     async def _link(self, order: m.LinkRing, ring: RingClient) -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
-import numpy as np
 
+from ringleader.shard.activations import DTYPES, Activation, FrameRefused, pack, unpacked
 from ringleader.shard.batcher import Segments, Turn
 from ringleader.shard.batches import Batch
 from ringleader.shard.closing import Closer
@@ -22,20 +22,7 @@ from ringleader.shard.prepared import Prepared, can_prepare
 from ringleader.shard.sampler import Picked, Sampler, pick_rows
 from ringleader.shard.slice import Slice, cache_arrays
 from ringleader.tokenizer import Tokenizer
-from ringleader.values import Ride, SlotSpec
-
-
-class FrameRefused(Exception):
-    """The frame does not belong here; nothing was changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Activation:
-    """A tensor as it travels: raw little-endian bytes of `dtype` ("f32", "f16", "bf16") in `shape`."""
-
-    data: bytes
-    dtype: str
-    shape: tuple[int, ...]
+from ringleader.values import Coding, Ride, SlotSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +50,12 @@ class _Slot:
             prepared.undo()
 
 
-_DTYPES = {"f32": mx.float32, "f16": mx.float16, "bf16": mx.bfloat16}
-_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
-
-
 class Engine:
     """The compute of one shard. `tokenizer` is needed on the tail alone, for grammars; `ride` is what the slice can."""
 
     def __init__(self, part: Slice, tokenizer: Tokenizer | None, slots_max: int = 64, ride: Ride = "alone") -> None:
         self.ride: Ride = ride
+        self.coding: Coding = "same"  # of what it sends; each linking says anew
         self._part = part
         self._slots: dict[int, _Slot] = {}
         self._batches: dict[int, Batch] = {}
@@ -88,6 +72,11 @@ class Engine:
     @property
     def is_tail(self) -> bool:
         return self._part.tail
+
+    @property
+    def hidden_size(self) -> int:
+        """Values of one token's activation."""
+        return int(self._part.hidden_size)
 
     @property
     def row_bytes(self) -> int:
@@ -121,8 +110,9 @@ class Engine:
 
         Raises FrameRefused.
         """
-        plain = None if received is None else self._checked(received, len(sent.turns), sent.width)
-        dtype = None if received is None else _DTYPES[received.dtype]
+        shape = (len(sent.turns), sent.width, self._part.hidden_size)
+        plain = None if received is None else unpacked(received, shape)
+        dtype = None if received is None else DTYPES[received.dtype]
         return self._run_batch(sent, plain, dtype) if sent.batch else self._run_alone(sent.turns[0], plain, dtype)
 
     def _run_alone(self, turn: Turn, plain: Any, dtype: Any) -> Activation | tuple[Picked, ...]:
@@ -134,7 +124,7 @@ class Engine:
             out = self._part.forward(mx.array([turn.tokens], dtype=mx.uint32), slot.caches, arrived)
         slot.position += len(turn.tokens)
         if not self._part.tail:
-            return self._pack(out)
+            return pack(out, self.coding)
         assert slot.sampler is not None
         slot.sampler.extend_prompt(turn.tokens)
         if turn.sample:
@@ -157,7 +147,7 @@ class Engine:
             slot.position += length
         if not self._part.tail:
             mx.async_eval(cache_arrays(batch.caches))
-            return self._pack(out)
+            return pack(out, self.coding)
         return self._picked(sent, slots, out[:, 0], cache_arrays(batch.caches))
 
     def _picked(self, sent: Segments, slots: list[_Slot], logits: Any, caches: list[Any]) -> tuple[Picked, ...]:
@@ -286,24 +276,6 @@ class Engine:
     def _make_closer(self) -> Closer:
         assert self._tokenizer is not None
         return Closer(self._tokenizer.grammar_view, self._eos)
-
-    def _checked(self, received: Activation, rows: int, width: int) -> Any:
-        """The activation as numpy sees it: 16-bit floats as integers."""
-        expected = (rows, width, self._part.hidden_size)
-        if received.shape != expected:
-            raise FrameRefused(f"activation of shape {received.shape}, expected {expected}")
-        size = _DTYPES[received.dtype].size
-        if len(received.data) != int(np.prod(received.shape)) * size:
-            raise FrameRefused(f"activation of {len(received.data)} bytes does not fill its shape {received.shape}")
-        plain = np.frombuffer(received.data, dtype=np.uint16 if size == 2 else np.float32)
-        return plain.reshape(received.shape)
-
-    def _pack(self, out: Any) -> Activation:
-        if out.dtype not in _NAMES:
-            out = out.astype(mx.float32)
-        plain = out.view(mx.uint16) if out.dtype.size == 2 else out
-        mx.eval(plain)
-        return Activation(bytes(memoryview(plain)), _NAMES[out.dtype], tuple(out.shape))
 
 
 def _array(plain: Any, dtype: Any) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ringleader.shard.activations import Activation, FrameRefused
 from ringleader.shard.batcher import Segments, Turn
-from ringleader.shard.engine import Activation, FrameRefused
 from ringleader.shard.sampler import Picked
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.wire import (
+    CODING_FROM_WIRE,
+    CODING_TO_WIRE,
     FINISH_FROM_WIRE,
     FINISH_TO_WIRE,
     logprob_to_wire,
@@ -37,6 +39,7 @@ def frame(
         message.segments.extend(_segment(turn) for turn in sent.turns)
     if activation is not None:
         message.tensor, message.dtype = activation.data, _TO_WIRE[activation.dtype]
+        message.coding = CODING_TO_WIRE[activation.coding]
         message.shape.extend(activation.shape)
     return message
 
@@ -86,7 +89,10 @@ def activation_of(message: pb.Frame) -> Activation:
     """The frame's tensor. Raises FrameRefused when its type is not known."""
     if message.dtype not in _FROM_WIRE:
         raise FrameRefused(f"activation of unknown type {message.dtype}")
-    return Activation(message.tensor, _FROM_WIRE[message.dtype], tuple(message.shape))
+    if message.coding not in CODING_FROM_WIRE:
+        raise FrameRefused(f"activation of unknown coding {message.coding}")
+    coding = CODING_FROM_WIRE[message.coding]
+    return Activation(message.tensor, _FROM_WIRE[message.dtype], tuple(message.shape), coding)
 
 
 def sampled_frame(

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import grpc
 import grpc.aio
 
+from ringleader.shard.activations import Activation
 from ringleader.shard.batcher import Segments
-from ringleader.shard.engine import Activation
 from ringleader.shard.frames import frame, sampled_frame
 from ringleader.shard.sampler import Picked
 from ringleader.trust.channels import open_channel

@@ -18,8 +18,9 @@ import grpc.aio
 from mlx_lm.models.cache import KVCache
 
 from ringleader.errors import NotTrusted
+from ringleader.shard.activations import Activation, FrameRefused, can_code
 from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Limits, Segments
-from ringleader.shard.engine import Activation, Computed, Engine, FrameRefused
+from ringleader.shard.engine import Computed, Engine
 from ringleader.shard.frames import FRAME_BYTES_MAX, activation_of, segments_of, stage_seconds
 from ringleader.shard.head import Head
 from ringleader.shard.link import NextLink
@@ -27,7 +28,7 @@ from ringleader.trust.credentials import Credentials
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.v1 import ring_pb2_grpc as rpc
 from ringleader.values import LayerRange, NodeId
-from ringleader.wire import EPOCH_KEY, PROTOCOL_VERSION, RIDE_FROM_WIRE, RIDE_TO_WIRE
+from ringleader.wire import CODING_FROM_WIRE, EPOCH_KEY, PROTOCOL_VERSION, RIDE_FROM_WIRE, RIDE_TO_WIRE
 
 log = logging.getLogger("ringleader.shard")
 
@@ -97,7 +98,15 @@ class ShardService(rpc.RingServicer):
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"epoch {self._epoch} is already known")
         if request.plan != self._plan and not self._holds(request):
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "this shard belongs to another plan")
+        coding = CODING_FROM_WIRE.get(request.coding)
+        if coding is None or not can_code(coding, self._engine.hidden_size):
+            await context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"activations {self._engine.hidden_size} wide cannot be sent as {coding}: leave --wire out",
+            )
+            return pb.LinkReply()
         await self._unlink()
+        self._engine.coding = coding
         self._fence, self._plan = fence, request.plan
         self._epoch, self._step = request.epoch, 0
         await self._on_thread(self._engine.reset)

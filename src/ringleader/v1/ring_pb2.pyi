@@ -20,6 +20,12 @@ class DType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DTYPE_F16: _ClassVar[DType]
     DTYPE_BF16: _ClassVar[DType]
 
+class Coding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CODING_SAME: _ClassVar[Coding]
+    CODING_BF16: _ClassVar[Coding]
+    CODING_INT8: _ClassVar[Coding]
+
 class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     KIND_UNSPECIFIED: _ClassVar[Kind]
@@ -45,6 +51,9 @@ DTYPE_UNSPECIFIED: DType
 DTYPE_F32: DType
 DTYPE_F16: DType
 DTYPE_BF16: DType
+CODING_SAME: Coding
+CODING_BF16: Coding
+CODING_INT8: Coding
 KIND_UNSPECIFIED: Kind
 KIND_PROMPT: Kind
 KIND_SAMPLE: Kind
@@ -81,7 +90,7 @@ class HelloReply(_message.Message):
     def __init__(self, version: _Optional[int] = ..., plan: _Optional[bytes] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., ride: _Optional[_Union[Ride, str]] = ...) -> None: ...
 
 class LinkRequest(_message.Message):
-    __slots__ = ("plan", "epoch", "index", "shards", "next_address", "next_node", "term", "master", "share", "ride", "machines")
+    __slots__ = ("plan", "epoch", "index", "shards", "next_address", "next_node", "term", "master", "share", "ride", "coding", "machines")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +101,7 @@ class LinkRequest(_message.Message):
     MASTER_FIELD_NUMBER: _ClassVar[int]
     SHARE_FIELD_NUMBER: _ClassVar[int]
     RIDE_FIELD_NUMBER: _ClassVar[int]
+    CODING_FIELD_NUMBER: _ClassVar[int]
     MACHINES_FIELD_NUMBER: _ClassVar[int]
     plan: bytes
     epoch: int
@@ -103,8 +113,9 @@ class LinkRequest(_message.Message):
     master: str
     share: Share
     ride: Ride
+    coding: Coding
     machines: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., index: _Optional[int] = ..., shards: _Optional[int] = ..., next_address: _Optional[str] = ..., next_node: _Optional[str] = ..., term: _Optional[int] = ..., master: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., ride: _Optional[_Union[Ride, str]] = ..., machines: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., index: _Optional[int] = ..., shards: _Optional[int] = ..., next_address: _Optional[str] = ..., next_node: _Optional[str] = ..., term: _Optional[int] = ..., master: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., ride: _Optional[_Union[Ride, str]] = ..., coding: _Optional[_Union[Coding, str]] = ..., machines: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class LinkReply(_message.Message):
     __slots__ = ()
@@ -125,7 +136,7 @@ class Share(_message.Message):
     def __init__(self, digest: _Optional[str] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., layers: _Optional[int] = ..., kv_tokens: _Optional[int] = ...) -> None: ...
 
 class Frame(_message.Message):
-    __slots__ = ("plan", "epoch", "step", "segments", "tensor", "dtype", "shape", "released", "sampled", "batch", "stage_us")
+    __slots__ = ("plan", "epoch", "step", "segments", "tensor", "dtype", "shape", "released", "sampled", "batch", "coding", "stage_us")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -136,6 +147,7 @@ class Frame(_message.Message):
     RELEASED_FIELD_NUMBER: _ClassVar[int]
     SAMPLED_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
+    CODING_FIELD_NUMBER: _ClassVar[int]
     STAGE_US_FIELD_NUMBER: _ClassVar[int]
     plan: bytes
     epoch: int
@@ -147,8 +159,9 @@ class Frame(_message.Message):
     released: _containers.RepeatedScalarFieldContainer[int]
     sampled: _containers.RepeatedCompositeFieldContainer[Sampled]
     batch: int
+    coding: Coding
     stage_us: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., step: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., tensor: _Optional[bytes] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., released: _Optional[_Iterable[int]] = ..., sampled: _Optional[_Iterable[_Union[Sampled, _Mapping]]] = ..., batch: _Optional[int] = ..., stage_us: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., step: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., tensor: _Optional[bytes] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., released: _Optional[_Iterable[int]] = ..., sampled: _Optional[_Iterable[_Union[Sampled, _Mapping]]] = ..., batch: _Optional[int] = ..., coding: _Optional[_Union[Coding, str]] = ..., stage_us: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Segment(_message.Message):
     __slots__ = ("slot", "position", "count", "kind", "spec", "tokens")

@@ -9,8 +9,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from ringleader.shard.activations import Activation, FrameRefused
 from ringleader.shard.batcher import Segments, Turn
-from ringleader.shard.engine import Activation, Engine, FrameRefused
+from ringleader.shard.engine import Engine
 from ringleader.shard.loader import load_slice
 from ringleader.shard.sampler import Picked
 from ringleader.tokenizer import Tokenizer

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ringleader.shard.activations import Activation, FrameRefused
 from ringleader.shard.batcher import Segments, Turn
-from ringleader.shard.engine import Activation, FrameRefused
 from ringleader.shard.frames import activation_of, frame, picked_of, sampled, sampled_frame, segments_of, stage_seconds
 from ringleader.shard.sampler import Picked
 from ringleader.v1 import ring_pb2 as pb
