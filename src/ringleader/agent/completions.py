@@ -50,7 +50,10 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One turn of the model. `tokens` is None where the backend does not tell."""
+    """One turn of the model. `tokens` is None where the backend does not tell.
+
+    `made` are calls that a delegated provider has made itself: told of, never run again, not part of the history.
+    """
 
     content: str
     calls: tuple[Call, ...] = ()
@@ -58,6 +61,7 @@ class Completion:
     tokens: Tokens | None = None
     reasoning: str = ""
     model: str = ""
+    made: tuple[Call, ...] = ()
 
     def as_message(self) -> dict[str, Json]:
         """The assistant's message that goes into the history."""
@@ -93,14 +97,17 @@ def read_completion(raw: Json, source: str) -> Completion:
         place = ".".join(str(part) for part in first["loc"]) or "it"
         message = f"{source} gave an answer that cannot be read: {place}: {first['msg']}"
         raise BackendGarbled(message) from wrong
-    calls = tuple(
-        Call(call.id or f"call_{n}", call.function.name, call.function.arguments)
-        for n, call in enumerate(wire.tool_calls)
-    )
+    calls, made = _calls(wire.tool_calls), _calls(wire.calls_made)
     if len({call.id for call in calls}) < len(calls):  # results could not be told apart
         calls = tuple(Call(f"{call.id}_{n}", call.name, call.arguments) for n, call in enumerate(calls))
     tokens = None if wire.usage is None else Tokens(wire.usage.prompt_tokens, wire.usage.completion_tokens)
-    return Completion(wire.content, calls, wire.finish_reason, tokens, wire.reasoning, wire.model)
+    return Completion(wire.content, calls, wire.finish_reason, tokens, wire.reasoning, wire.model, made)
+
+
+def _calls(wires: list[_CallWire]) -> tuple[Call, ...]:
+    return tuple(
+        Call(call.id or f"call_{n}", call.function.name, call.function.arguments) for n, call in enumerate(wires)
+    )
 
 
 def _usage(tokens: Tokens) -> dict[str, int]:
@@ -152,6 +159,7 @@ class _CompletionWire(_Wire):
     tool_calls: Annotated[
         list[_CallWire], BeforeValidator(lambda value: value or []), Field(max_length=CALLS_READ_MAX)
     ] = []
+    calls_made: list[_CallWire] = []
     finish_reason: Annotated[
         Literal["stop", "length", "tool_calls", "content_filter"], BeforeValidator(_known_finish)
     ] = "stop"

@@ -74,7 +74,7 @@ class DelegatedBackend:
             raise BackendGarbled(f"{VARIABLE}: {self._name} gave {kind}, not the dict of a completion")
         told = dict(answer)
         if told.get("finish_reason") != "tool_calls":
-            told["tool_calls"] = []
+            told |= {"tool_calls": [], "calls_made": told.get("tool_calls") or []}
         return told
 
     async def stream_chat(

@@ -299,7 +299,7 @@ class Loop:
 
 def ignored(choice: Json, completion: Completion) -> str:
     """What the first turn did against the choice, for people; "" when it kept to it."""
-    called = [call.name for call in completion.calls]
+    called = [call.name for call in (*completion.calls, *completion.made)]
     cut = " (it was cut at the bound on its tokens)" if completion.finish == "length" else ""
     if choice == "none":
         return f"the choice was none, but the model called {', '.join(called)}" if called else ""
