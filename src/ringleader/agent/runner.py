@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 from ringleader.agent.backends.contracts import Backend, Piece
@@ -115,7 +115,7 @@ class StepRun:
         """End the step in order; what it had is kept. From the loop's own thread only."""
         self._inbox.put_nowait(CancelAsked())
 
-    async def events(self) -> AsyncIterator[Event]:
+    async def events(self) -> AsyncGenerator[Event]:
         """Runs the step and gives what happens, as it happens. Closing this early cancels the step."""
         waiting: asyncio.Queue[Event | None] = asyncio.Queue(EVENTS_WAITING_MAX)
         work = asyncio.create_task(self.drive(waiting.put))

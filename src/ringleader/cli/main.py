@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import ringleader
-from ringleader.cli import bench, cluster, keys, models
+from ringleader.cli import agent, bench, cluster, keys, models
 from ringleader.cli.chat import chat
 from ringleader.cli.demo import demo
 from ringleader.cli.node import node
@@ -47,6 +47,7 @@ app.command()(plan)
 app.add_typer(models.app, name="models")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(keys.app, name="keys")
+app.add_typer(agent.app, name="agent")
 app.add_typer(bench.app, name="bench")
 app.command(hidden=True)(shard)
 
