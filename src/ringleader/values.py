@@ -168,6 +168,7 @@ class ChatRequest:
     `content` None means free text. It says nothing of calls. `max_tokens` None means: to the end of the
     context. `top_logprobs` None means no logprobs at all, 0 only those of the chosen tokens. `thinking` wishes that the
     model reasons, or that it does not; None leaves it to the model's own template.
+    `raw`: a prompt as it is (text, or token ids), with no messages and no template; whatever is answered is text.
     """
 
     model: ModelId
@@ -181,6 +182,7 @@ class ChatRequest:
     top_logprobs: int | None = None
     content: ContentFormat | None = None
     thinking: bool | None = None
+    raw: str | tuple[int, ...] | None = None
 
 
 # ---------------------------------------------------------------- what the ring must know of a request

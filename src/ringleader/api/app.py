@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from ringleader.api import malformed
+from ringleader.api import malformed, unserved
 from ringleader.api.aliases import AliasedAnswerer, AliasedShelf, AliasedTokenizing, Aliases
 from ringleader.api.anthropic_messages import Messages
 from ringleader.api.auth import NO_KEYS, is_loopback, make_auth
 from ringleader.api.body import BODY_BYTES_MAX
 from ringleader.api.cluster import Cluster
+from ringleader.api.completions import Completions
 from ringleader.api.contracts import Answerer, ClusterView, Keys, ModelShelf, ResponseStore, Tokenizing
 from ringleader.api.cors import allow, make_cors
 from ringleader.api.events import Events
@@ -27,6 +28,7 @@ from ringleader.api.openai_chat import ChatCompletions, NamedFinish
 from ringleader.api.responses import Responses
 from ringleader.api.routes import add_routes
 from ringleader.api.serving import Serving
+from ringleader.api.tokens import Tokens
 from ringleader.errors import BadRequest
 
 DEFAULT_HOST = "127.0.0.1"
@@ -80,7 +82,10 @@ def make_app(
     messages = Messages(serving, tokenizing)
     routes = [
         *chat.routes(),
+        *Completions(serving, tokenizing).routes(),
         *Responses(serving, responses).routes(),
+        *([] if tokenizing is None else Tokens(tokenizing).routes()),
+        *unserved.routes(),
         *messages.routes(),
         *Models(shelf).routes(),
         *Cluster(view).routes(),

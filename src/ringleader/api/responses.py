@@ -13,8 +13,6 @@ from aiohttp import web
 
 from ringleader.api.body import read_object
 from ringleader.api.contracts import ResponseStore, StoredResponse
-from ringleader.api.fault_table import Fault
-from ringleader.api.faults import fault_response
 from ringleader.api.feed import DeltaFeed
 from ringleader.api.ids import new_id
 from ringleader.api.responses_answer import ResponseEvents
@@ -64,7 +62,6 @@ class Responses:
             Route("DELETE", one, self.delete, "responses", "Forget a stored response.", fails=(404,)),
             Route("POST", one + "/cancel", self.cancel, "responses", "Refused: no answer runs behind.", fails=(404,)),
             Route("GET", one + "/input_items", self.input_items, "responses", "What a response answered.", query=page),
-            Route("POST", "/v1/responses/compact", self.compact, "responses", "Not served.", status=501),
         ]
 
     # ------------------------------------------------------------ create
@@ -189,11 +186,6 @@ class Responses:
         return web.json_response(
             {"object": "list", "data": page, "first_id": ends[0], "last_id": ends[1], "has_more": more}
         )
-
-    async def compact(self, request: web.Request) -> web.Response:
-        """Not served."""
-        message = "Conversations are not compacted here: send a shorter input, or truncation 'auto'."
-        return fault_response(request, Fault("unserved", 501, message, code="not_served"))
 
     async def _stored(self, request: web.Request) -> StoredResponse:
         response_id = request.match_info["id"]

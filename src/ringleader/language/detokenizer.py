@@ -5,6 +5,8 @@ Holds back ids whose bytes do not yet make a whole character; `flush` gives up o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ringleader.tokenizer import Tokenizer
 
 # A character has at most 4 bytes, so at most 4 ids can be waiting for one; past that the bytes are broken.
@@ -16,12 +18,13 @@ class Detokenizer:
     """The pieces of text that `feed` and `flush` return concatenate to the text of all ids.
 
     Each id is decoded together with the ones emitted just before it, because decoders treat the first id of
-    a sequence in their own way (a leading space is dropped). Special tokens are text like any other.
+    a sequence in their own way (a leading space is dropped). Special tokens are text like any other. `after` are ids
+    that came before the first one.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, after: Sequence[int] = ()) -> None:
         self._tokenizer = tokenizer
-        self._context: list[int] = []  # emitted already; only there to be decoded with what follows
+        self._context = list(after)  # emitted already; only there to be decoded with what follows
         self._waiting: list[int] = []
 
     def feed(self, token: int) -> str:

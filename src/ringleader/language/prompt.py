@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ringleader.errors import BadRequest, ContextTooLong
+from ringleader.errors import BadRequest
 from ringleader.language.content import ContentRule, content_rule
 from ringleader.language.custom import as_function, as_functions_in, check_custom, is_raw
 from ringleader.language.dialects.detect import detect
@@ -14,7 +14,9 @@ from ringleader.language.dialects.dialect import Dialect, Reasoning
 from ringleader.language.enforcement import Check
 from ringleader.language.grammar import build
 from ringleader.language.keywords import with_pointers
+from ringleader.language.length import check_length
 from ringleader.language.opening import forced_opening
+from ringleader.language.raw_prompt import NO_CALLS, raw_ids, raw_parser
 from ringleader.language.schema import check_tools
 from ringleader.language.stream import StreamParser
 from ringleader.language.template import render
@@ -93,6 +95,9 @@ def compose(voice: Voice, request: ChatRequest, today: datetime.date | None = No
         BadRequest: the choice, the history, a schema or the template says no; names the field.
         ContextTooLong: the prompt and `max_tokens` (or one token) do not fit the context.
     """
+    if request.raw is not None:
+        given = raw_ids(voice.tokenizer, request.raw, request.max_tokens, voice.context_max)
+        return Prompt(given, opening=(), grammar=None, choice=NO_CALLS, warnings=(), thinking_open=False)
     tokenizer = voice.tokenizer
     check_custom(request.tools)
     content = content_rule(request.content)
@@ -103,11 +108,11 @@ def compose(voice: Voice, request: ChatRequest, today: datetime.date | None = No
     shown = tuple(as_function(tool, raw_begin(voice)) for tool in tools)
     text, reasoning = _text(voice, as_functions_in(request.messages), shown, today, request.thinking)
     ids = tokenizer.encode(text)
-    _check_length(len(ids), request.max_tokens, voice.context_max)  # before the costlier grammar
+    check_length(len(ids), request.max_tokens, voice.context_max)  # before the costlier grammar
     callable_ = tuple(tool if is_raw(tool) else as_function(tool, "") for tool in request.tools)
     grammar = build(voice.dialect, callable_, choice, tokenizer, reasoning=reasoning, content=content)
     opening = forced_opening(grammar, tokenizer) if choice.mode == "required" else ()
-    _check_length(len(ids) + len(opening), request.max_tokens, voice.context_max)
+    check_length(len(ids) + len(opening), request.max_tokens, voice.context_max)
     return Prompt(
         ids=(*ids, *opening),
         opening=opening,
@@ -123,6 +128,8 @@ def compose(voice: Voice, request: ChatRequest, today: datetime.date | None = No
 
 def parser(voice: Voice, prompt: Prompt, request: ChatRequest) -> StreamParser:
     """A fresh parser for one answer. Feed it the opening first: `parser.open(prompt.opening)`."""
+    if request.raw is not None:
+        return raw_parser(voice.tokenizer, prompt.ids, request.stop)
     return StreamParser(
         voice.dialect,
         voice.tokenizer,
@@ -195,15 +202,3 @@ def _text(
         return f"{end}\n\n{thinking.close.text}\n\n", "over"
     over = thinking is not None and end.endswith(thinking.close.text.rstrip())
     return text, "over" if over else "possible"
-
-
-def _check_length(prompt: int, wanted: int | None, context: int) -> None:
-    if prompt + (wanted or 1) <= context:
-        return
-    limit = f"This model's maximum context length is {context} tokens. However, "
-    if wanted and prompt < context:
-        said = f"you requested {prompt + wanted} tokens ({prompt} in the messages, {wanted} in the completion)."
-        advice = "Please reduce the length of the messages or completion."
-    else:
-        said, advice = f"your messages resulted in {prompt} tokens.", "Please reduce the length of the messages."
-    raise ContextTooLong(f"{limit}{said} {advice}", param="messages")

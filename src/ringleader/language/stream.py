@@ -49,6 +49,7 @@ class StreamParser:
     With `constrained` false (no grammar stands behind the ids) a call is held back until it is whole, so that
     a broken one can be given back as the text that it is. `custom` and `raw` name the custom tools, by how
     their calls are written (see `language.custom`). `formed` says that text has a form: no call follows it.
+    `after` are ids that the answer goes on from in the midst of a text.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class StreamParser:
         custom: frozenset[str] = frozenset(),
         raw: frozenset[str] = frozenset(),
         formed: bool = False,
+        after: Sequence[int] = (),
     ) -> None:
         self.calls = 0
         self.stopped_by: str | None = None
@@ -76,7 +78,7 @@ class StreamParser:
         forced = constrained and choice.mode == "required"  # then there is no text for stop strings to be in
         self._stop = () if forced else tuple(text for text in stop if text)
         self._constrained = constrained
-        self._detokenizer = Detokenizer(tokenizer)
+        self._detokenizer = Detokenizer(tokenizer, after)
         self._eos = frozenset(tokenizer.eos_ids)
         self._frames = dialect.frames(self._schemas)
         self._framed = False  # a frame was met: a model that writes none writes text

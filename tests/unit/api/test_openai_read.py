@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from openai.types.chat import completion_create_params
 
 from ringleader.api.openai_read import read_chat
 from ringleader.api.openai_refused import REFUSED
@@ -347,3 +348,32 @@ def test_a_schema_that_is_null_is_refused_and_one_that_is_absent_is_not() -> Non
     error = refusal(body(response_format={"type": "json_schema", "json_schema": described}))
     assert (error.param, error.code) == ("response_format.json_schema.schema", "invalid_type")
     assert "expected an object, but got null instead" in str(error)
+
+
+# Of OpenAI's own fields: taken, and without effect here. Each says who asks, what is kept, how it is billed or cached.
+CHAT_ACCEPTED = {
+    "metadata",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "user",
+    "verbosity",
+}
+
+
+def test_every_chat_field_of_openais_client_is_honoured_accepted_or_refused() -> None:
+    theirs = {
+        *completion_create_params.CompletionCreateParamsBase.__annotations__,
+        *completion_create_params.CompletionCreateParamsStreaming.__annotations__,
+    }
+    judged = {*ChatWire.model_fields, *(each.field for each in REFUSED), "reasoning_effort"}
+    assert theirs - judged == CHAT_ACCEPTED
+
+
+@pytest.mark.parametrize("field", sorted(CHAT_ACCEPTED))
+def test_what_changes_nothing_is_let_through(field: str) -> None:
+    before, after = read_chat(body(seed=1)), read_chat(body(seed=1, **{field: "x"}))
+    assert after.request == before.request
