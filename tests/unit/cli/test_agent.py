@@ -1,0 +1,218 @@
+"""`ringleader agent` against a real server over a scripted node: what it prints, keeps and gives the shell."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+import sys
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ringleader.agent.contracts import Registry, tool
+from ringleader.agent.tools import builtin_tools
+from ringleader.cli import agent as agent_commands
+from ringleader.cli.agent import app
+from ringleader.errors import RingLost
+from ringleader.values import ArgumentsDelta, CallEnded, CallStarted, Finished, TextDelta
+from tests.api.scripted import USAGE, ScriptedNode, Step, served
+
+NAMED = {"type": "function", "function": {"name": "verify_fact"}}
+CLAIM = {"claim": "built in 1828", "evidence": "The lighthouse was built in 1828."}
+
+
+def calling(name: str, arguments: Any) -> tuple[Step, ...]:
+    return (
+        CallStarted(0, name),
+        ArgumentsDelta(0, json.dumps(arguments)),
+        CallEnded(0),
+        Finished("tool_calls", USAGE),
+    )
+
+
+def saying(text: str) -> tuple[Step, ...]:
+    return (TextDelta(text), Finished("stop", USAGE))
+
+
+VERIFY = calling("verify_fact", CLAIM)
+SO = saying("It is so.")
+
+
+@tool(tier=1, effects=["write"])
+def write_note(text: str) -> str:
+    """Writes a note."""
+    return f"wrote {text}"
+
+
+@pytest.fixture
+def with_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_commands, "builtin_tools", lambda: Registry([*builtin_tools(), write_note]))
+
+
+async def ask(turns: Sequence[Sequence[Step]], *arguments: str, stdin: str | None = None) -> tuple[Any, ScriptedNode]:
+    node = ScriptedNode(*turns)
+    async with served(node) as server:
+        words = list(arguments)
+        if words[0] != "tools":
+            words += ["--url", server.url]
+        result = await asyncio.to_thread(CliRunner().invoke, app, words, stdin)
+    return result, node
+
+
+async def test_a_task_forces_its_first_call_and_prints_the_answer_alone_to_a_pipe() -> None:
+    result, node = await ask([VERIFY, SO], "run", "Is it so?", "--tools", "verify_fact", "--force", "verify_fact")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "It is so.\n"
+    assert [request.tool_choice for request in node.requests] == [NAMED, "auto"]
+    assert [t.name for t in node.requests[0].tools] == ["verify_fact"]
+    for words in (
+        "turn    1 · verify_fact is forced",
+        'call    verify_fact {"claim": "built in 1828"',
+        'got     verify_fact: {"verdict": "supported"',
+        "turn    2 · auto",
+        "11 + 7 tokens",
+        "end     answered · 2 turns, 1 call · 22 + 14 tokens",
+    ):
+        assert words in result.stderr
+
+
+async def test_json_gives_every_event_on_a_line_of_its_own() -> None:
+    result, _ = await ask([VERIFY, SO], "run", "-", "--force", "verify_fact", "--json", stdin="Is it so?")
+    told = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [each["event"] for each in told][:2] == ["step_started", "turn_started"]
+    assert told[-1]["event"] == "step_ended"
+    assert told[-1]["outcome"]["kind"] == "answered"
+    assert next(each for each in told if each["event"] == "call_started")["arguments"] == json.dumps(CLAIM)
+
+
+async def test_options_bound_the_run_and_its_code_says_that_there_is_no_answer() -> None:
+    options = ["--max-turns", "1", "--max-tokens", "9", "--temperature", "0", "--tier", "2", "--role", "checker"]
+    result, node = await ask([VERIFY], "run", "Is it so?", *options)
+    assert result.exit_code == 4
+    assert "stopped after 1 turns (turns_max)" in result.stderr
+    (request,) = node.requests
+    assert (request.max_tokens, request.sampling.temperature) == (9, 0.0)
+    assert request.messages[0].content == "You are the checker."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run"], "give a task"),
+        (["run", "x", "--plan", "y.yaml"], "not both"),
+        (["run", "x", "--force", "verify_fcat"], "Did you mean verify_fact"),
+        (["run", "x", "--tools", "verify_fcat"], "no tool is named"),
+        (["run", "x", "--backend", "opnai"], "Did you mean openai"),
+        (["run", "x", "--approve", "--deny"], "contradict"),
+        (["run", "x", "--max-turns", "0"], "turns_max"),
+        (["run", " "], "empty prompt"),
+        (["run", "--plan", "nowhere.yaml"], "cannot be read"),
+        (["run", "--plan", "x.yaml", "--tier", "1"], "a plan's steps have their own"),
+        (["resume", "nowhere.json"], "cannot be read"),
+    ],
+)
+async def test_what_is_wrong_is_told_before_anything_is_asked(arguments: list[str], words: str) -> None:
+    result, node = await ask([SO], *arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert node.requests == []
+
+
+async def test_a_key_that_is_missing_is_told_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    result, _ = await ask([SO], "run", "x", "--backend", "openai", "--model", "m")
+    assert result.exit_code == 2
+    assert "set OPENAI_API_KEY" in result.stderr
+
+
+async def test_an_sdk_that_is_not_installed_is_told_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    result, _ = await ask([SO], "run", "x")
+    assert result.exit_code == 2
+    assert "pip install 'ringleader[agent]'" in result.stderr
+
+
+async def test_nobody_at_the_address_and_a_ring_that_is_lost_have_codes_of_their_own() -> None:
+    alone = await asyncio.to_thread(CliRunner().invoke, app, ["run", "x", "--url", "http://127.0.0.1:9"])
+    assert alone.exit_code == 3
+    assert "ringleader node" in alone.stderr
+    node = ScriptedNode(refuse=RingLost("the shard died", resumable=False))
+    async with served(node) as server:
+        lost = await asyncio.to_thread(CliRunner().invoke, app, ["run", "x", "--url", server.url])
+    assert lost.exit_code == 1
+    assert "the shard died" in lost.stderr
+
+
+# ---------------------------------------------------------------- approval
+
+
+@pytest.mark.usefixtures("with_note")
+async def test_a_call_that_writes_rests_is_kept_and_goes_on(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    note = calling("write_note", {"text": "x"})
+    result, _ = await ask([note], "run", "note it", "--tier", "1", "--state", str(state))
+    assert result.exit_code == 5
+    assert 'asks    write_note {"text": "x"} needs a yes' in result.stderr
+    assert f"ringleader agent resume {state} --approve" in result.stderr
+    assert stat.S_IMODE(state.stat().st_mode) == 0o600
+    result, node = await ask([saying("noted")], "resume", str(state), "--approve")
+    assert (result.exit_code, result.stdout) == (0, "noted\n")
+    assert node.requests[0].messages[-1].content == "wrote x"
+
+
+@pytest.mark.usefixtures("with_note")
+@pytest.mark.parametrize(("option", "told"), [("--approve", "wrote x"), ("--deny", "not allowed")])
+async def test_approve_and_deny_decide_for_every_call(option: str, told: str) -> None:
+    note = calling("write_note", {"text": "x"})
+    result, node = await ask([note, saying("noted")], "run", "note it", "--tier", "1", option)
+    assert result.exit_code == 0
+    assert told in (node.requests[1].messages[-1].content or "")
+
+
+# ---------------------------------------------------------------- plans, tools, providers
+
+
+async def test_a_plan_runs_its_steps_and_prints_the_last_answer(tmp_path: Path) -> None:
+    plan = tmp_path / "steps.yaml"
+    plan.write_text(
+        "roles: {checker: You check., writer: You write.}\n"
+        "steps:\n"
+        "- {name: check, role: checker, tools: [verify_fact], tool_choice: verify_fact, prompt: 'Is it so?'}\n"
+        "- {name: report, role: writer, prompt: Write it.}\n",
+        encoding="utf-8",
+    )
+    result, node = await ask([VERIFY, SO, saying("Written.")], "run", "--plan", str(plan))
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "Written.\n"
+    assert [request.tool_choice for request in node.requests] == [NAMED, "auto", None]
+    assert "It is so." in (node.requests[2].messages[-1].content or "")
+    assert "step    check · checker · tier 0 · verify_fact" in result.stderr
+
+
+async def test_tools_are_listed_and_have_schemas() -> None:
+    result, _ = await ask([SO], "tools")
+    assert "verify_fact" in result.stdout
+    result, _ = await ask([SO], "tools", "--json", "--tier", "0")
+    listed = {each["name"]: each for each in json.loads(result.stdout)}
+    assert "claim" in listed["verify_fact"]["parameters"]["properties"]
+    assert all(each["tier"] == 0 for each in listed.values())
+
+
+async def test_a_provider_of_ones_own_takes_the_backends_place_and_the_lost_choice_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = types.ModuleType("my_provider")
+    module.answer = lambda request: {"content": "mine"}  # type: ignore[attr-defined] # a module made for this
+    monkeypatch.setitem(sys.modules, "my_provider", module)
+    monkeypatch.setenv("AGENTIC_EK_PROVIDER", "my_provider:answer")
+    result, node = await ask([SO], "run", "Is it so?", "--force", "verify_fact")
+    assert (result.exit_code, result.stdout) == (0, "mine\n")
+    assert "warning step 'task' asks for tool_choice 'verify_fact'" in result.stderr
+    assert node.requests == []
