@@ -17,6 +17,11 @@ CONTROL_PORT = 52416
 JOIN_PORT = 52417
 CONTEXT_DEFAULT = 8192  # tokens of prompt and answer; a plan reserves KV for STREAMS_PLANNED such requests
 STREAMS_PLANNED = 2
+LOADING_WAIT_S = 2.0  # a ring that was linked anew serves after about a second
+# Requests accepted and not ended, waiting or running. A ring of Macs answers some hundred short requests a minute, so
+# that the last in a longer queue would meet its client's own timeout.
+QUEUE_MAX = 256
+QUEUE_LIMIT = 1024  # what a head holds; more in the queue of a ring would wait for an hour
 IDLE_UNLOAD_S = 1800.0  # of nobody asking for a model: its owner wants the memory back
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -28,11 +33,13 @@ class NodeOptions:
     `host` is where other nodes reach this one: an address of one interface, or "" for all. `peers` are host:port
     of other nodes' control ports, where discovery (`mdns`) does not find them. `join` is an invitation. `models` are
     served from the start, by store name, hf:org/name or path; `layers`, `shards`, `objective` and `exclude` say how.
-    Activations travel as `wire` says. A model that nobody asked for in `idle_unload_s` is unloaded (0: never). `home`
-    None means the user's data directory, `state` None the one below it. `named_finish` is the finish_reason of a call
-    that was forced by name: what agents act on, or what OpenAI itself sends. `api_tls` makes the API https with a
-    certificate of the cluster's authority, `api_cert` with that of a PEM file (and its key); pages of the origins
-    `cors` may use it. `aliases` are pairs of a pattern and a model: what clients may call a model besides.
+    Activations travel as `wire` says. A model that nobody asked for in `idle_unload_s` is unloaded (0: never).
+    `queue_max` requests wait or run at most; one whose model is not loaded within `loading_wait_s` is told to come
+    again. `home` None means the user's data directory, `state` None the one below it. `named_finish` is the
+    finish_reason of a call that was forced by name: what agents act on, or what OpenAI itself sends. `api_tls` makes
+    the API https with a certificate of the cluster's authority, `api_cert` with that of a PEM file (and its key);
+    pages of the origins `cors` may use it. `aliases` are pairs of a pattern and a model: what clients may call a
+    model besides.
     """
 
     name: str
@@ -55,6 +62,8 @@ class NodeOptions:
     objective: Literal["latency", "throughput"] = "latency"
     exclude: tuple[str, ...] = ()
     idle_unload_s: float = IDLE_UNLOAD_S
+    queue_max: int = QUEUE_MAX
+    loading_wait_s: float = LOADING_WAIT_S
     context: int = CONTEXT_DEFAULT
     wire: Coding = "same"
     wait_for: int = 1
@@ -72,6 +81,10 @@ class NodeOptions:
             raise BadRequest("--join makes connections secure: leave --insecure out", param="join")
         if self.insecure:
             check_insecure(self.listen_host)
+        if not 1 <= self.queue_max <= QUEUE_LIMIT:
+            raise BadRequest(f"--queue must be 1 to {QUEUE_LIMIT} requests", param="queue")
+        if self.loading_wait_s < 0:
+            raise BadRequest("--loading-wait must be 0 or some seconds", param="loading_wait")
         if self.idle_unload_s < 0:
             raise BadRequest("--idle-unload must be 0 (never) or some minutes", param="idle_unload")
         if self.api_tls and self.api_cert is not None:

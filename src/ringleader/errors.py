@@ -15,6 +15,7 @@ RingleaderError
 │   ├── MasterMoved          another node is master now, or the master is gone 503
 │   ├── NodeUnreachable      no node answers at an address                     503
 │   ├── NotTrusted           a peer, a token or a key file is not as it must be 503
+│   ├── ModelLoading         it is on its way into memory                     503
 │   ├── DeadlinePassed       the request's own deadline came before its end    504
 │   └── Busy                 a bounded queue is full                           429
 ├── ModelFault               model files are missing, broken or not supported  500
@@ -97,9 +98,13 @@ class ContextTooLong(CallerFault):
 
 
 class PeerFault(RingleaderError):
-    """A process or machine that we depend on failed."""
+    """A process or machine that we depend on failed. `retry_after_s`: when the same request may go well, if known."""
 
     code = "peer_failed"
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class RingLost(PeerFault):
@@ -129,6 +134,12 @@ class NotTrusted(PeerFault):
     """Somebody is not let in, or what this node would prove itself with is missing, open to others or foreign."""
 
     code = "not_trusted"
+
+
+class ModelLoading(PeerFault):
+    """The model is being loaded, and the request does not wait for it. Says how far it is."""
+
+    code = "model_loading"
 
 
 class DeadlinePassed(PeerFault):

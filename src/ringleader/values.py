@@ -169,6 +169,7 @@ class ChatRequest:
     context. `top_logprobs` None means no logprobs at all, 0 only those of the chosen tokens. `thinking` wishes that the
     model reasons, or that it does not; None leaves it to the model's own template.
     `raw`: a prompt as it is (text, or token ids), with no messages and no template; whatever is answered is text.
+    Lower `priority` goes first.
     """
 
     model: ModelId
@@ -183,6 +184,7 @@ class ChatRequest:
     content: ContentFormat | None = None
     thinking: bool | None = None
     raw: str | tuple[int, ...] | None = None
+    priority: int = 0
 
 
 # ---------------------------------------------------------------- what the ring must know of a request

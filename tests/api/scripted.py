@@ -103,6 +103,7 @@ class ScriptedNode:
         self.abandoned = asyncio.Event()
         self.picture: dict[str, Json] = {"name": "home", "nodes": [], "rings": []}
         self.status = "ok"
+        self.refusals: list[Exception] = []  # of the first requests, one each
         self._refuse, self._hold, self._warnings = refuse, hold, warnings
 
     async def answer(self, request: ChatRequest) -> Answer:
@@ -114,6 +115,9 @@ class ScriptedNode:
         except asyncio.CancelledError:
             self.abandoned.set()
             raise
+        if self.refusals:
+            self.requests.pop()
+            raise self.refusals.pop(0)
         if self._refuse is not None:
             raise self._refuse
         number = len(self.requests) - 1

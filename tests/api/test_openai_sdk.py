@@ -11,7 +11,16 @@ import openai
 import pytest
 
 from ringleader.api.auth import FixedKeys
-from ringleader.errors import BadRequest, Busy, ContextTooLong, ModelDoesNotFit, OurFault, RingLost, UnknownModel
+from ringleader.errors import (
+    BadRequest,
+    Busy,
+    ContextTooLong,
+    ModelDoesNotFit,
+    ModelLoading,
+    OurFault,
+    RingLost,
+    UnknownModel,
+)
 from ringleader.values import CallEnded, CallStarted, Finished, TextDelta, TokenLogprob
 from tests.api.scripted import CALLS, MODEL, NOW, USAGE, WEATHER, ScriptedNode, served
 
@@ -54,6 +63,73 @@ async def test_a_stream_accumulates_to_the_message_of_the_whole_answer() -> None
             ("function", "now", "{}"),
         ]
         assert len({call.id for call in calls}) == 2
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_sdk_comes_again_by_itself_when_the_queue_is_full_or_the_model_is_loading(stream: bool) -> None:
+    node = ScriptedNode()
+    node.refusals = [Busy("256 wait", retry_after_s=0.2), ModelLoading("40% is there", retry_after_s=0.2)]
+    async with sdk(node) as client:
+        answer: Any = await client.with_options(max_retries=2).chat.completions.create(**ASK, stream=stream)
+        if stream:
+            text = "".join([chunk.choices[0].delta.content or "" async for chunk in answer if chunk.choices])
+        else:
+            text = answer.choices[0].message.content
+    assert text == "Hello ☀"
+
+
+@pytest.mark.parametrize(
+    ("refuse", "kind", "status", "after"),
+    [
+        (Busy("256 requests wait or run", retry_after_s=12.0), openai.RateLimitError, 429, "12"),
+        (Busy("256 requests wait at the head"), openai.RateLimitError, 429, "2"),
+        (ModelLoading("40% is there, about 8 s more", retry_after_s=7.2), openai.InternalServerError, 503, "8"),
+    ],
+)
+async def test_who_is_to_come_again_is_told_when(
+    refuse: Busy | ModelLoading, kind: type[openai.APIStatusError], status: int, after: str
+) -> None:
+    async with sdk(ScriptedNode(refuse=refuse)) as client:
+        with pytest.raises(kind) as caught:
+            await client.chat.completions.create(**ASK)
+    assert (caught.value.status_code, caught.value.response.headers["retry-after"]) == (status, after)
+    assert (caught.value.code, caught.value.response.headers["x-should-retry"]) == (refuse.code, "true")
+    assert str(refuse) in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("fields", "priority", "tier"),
+    [
+        ({}, 0, None),
+        ({"service_tier": "auto"}, 0, "default"),
+        ({"service_tier": "flex"}, 1, "flex"),
+        ({"service_tier": "priority"}, -1, "priority"),
+        ({"service_tier": "flex", "extra_body": {"priority": -5}}, -5, "flex"),
+        ({"extra_body": {"priority": 7}}, 7, None),
+    ],
+)
+async def test_priority_and_service_tier_say_who_goes_first(
+    fields: dict[str, Any], priority: int, tier: str | None
+) -> None:
+    node = ScriptedNode()
+    async with sdk(node) as client:
+        answer = await client.chat.completions.create(**ASK, **fields)
+    assert (node.requests[0].priority, answer.service_tier) == (priority, tier)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"priority": "high"}, "invalid_type"),
+        ({"priority": 1001}, "integer_above_max_value"),
+        ({"service_tier": "gold"}, "invalid_value"),
+    ],
+)
+async def test_a_priority_that_is_none_is_refused_by_name(fields: dict[str, Any], code: str) -> None:
+    async with sdk(ScriptedNode()) as client:
+        with pytest.raises(openai.BadRequestError) as caught:
+            await client.chat.completions.create(**ASK, extra_body=fields)
+    assert (caught.value.param, caught.value.code) == (next(iter(fields)), code)
 
 
 async def test_usage_comes_last_and_only_when_it_was_asked_for() -> None:

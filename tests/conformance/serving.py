@@ -74,7 +74,9 @@ class MadeUpNode:
             self.running.pop(event.request).cancel()
             self.cancelled.put_nowait(event.request)
 
-    def submit(self, request: RequestId, prompt: tuple[int, ...], spec: SlotSpec) -> None:
+    whole = None  # no plan: there is memory for all
+
+    def submit(self, request: RequestId, prompt: tuple[int, ...], spec: SlotSpec, priority: int = 0) -> None:
         """The ring's part: each pass is told as the head would."""
         self.specs.append(spec)
         self.prompts.append(prompt)

@@ -178,6 +178,7 @@ class NodeProcess(Process, Client):
         within_s: float,
     ) -> None:
         words = ("-m", "ringleader", "node", "--name", name, "--json", "--leash", "--api-port", "0")
+        words += ("--loading-wait", "60")  # tests ask at once, and mean to be answered
         super().__init__(namespace, (sys.executable, *words, *arguments), log, environment)
         self.name = name
         self._within_s = within_s

@@ -121,6 +121,7 @@ class Cluster:
         if before is not None:
             before.close()
         own = ("--insecure", "--no-mdns", "--api-port", "0", "--state", str(self._directory / f"{name}.state"))
+        own += ("--loading-wait", str(READY_DEADLINE_S))  # tests ask at once, and mean to be answered
         node = Node(name, (*own, *arguments), self._directory / f"{name}.log", self._environment)
         self.nodes[name] = node
         return node

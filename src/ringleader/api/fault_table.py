@@ -5,6 +5,7 @@ Nothing that is not written for the caller leaves here: of an error that is ours
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -105,6 +106,8 @@ def fault_of(error: BaseException, request_id: str) -> Fault:
 
 
 def _headers_of(error: RingleaderError) -> Mapping[str, str]:
+    if isinstance(error, PeerFault) and error.retry_after_s is not None:
+        return {"Retry-After": str(math.ceil(error.retry_after_s))}
     if isinstance(error, Busy):
         return {"Retry-After": str(RETRY_AFTER_S)}
     return {"WWW-Authenticate": "Bearer"} if isinstance(error, NoKey) else {}

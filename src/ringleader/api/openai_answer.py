@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ringleader.api.openai_calls import CallForm
+from ringleader.api.priority import served_tier
 from ringleader.values import (
     Delta,
     Finished,
@@ -36,9 +37,11 @@ class Envelope:
     spell: Spell  # a token's bytes
     choices: int = 1
     calls: CallForm = field(default_factory=CallForm)
+    service_tier: str | None = None  # told where it was asked for
 
     def around(self, kind: str, choices: list[Json]) -> dict[str, Json]:
         """An object of `kind` with these choices."""
+        tier = {} if self.service_tier is None else {"service_tier": served_tier(self.service_tier)}
         return {
             "id": self.id,
             "object": kind,
@@ -46,6 +49,7 @@ class Envelope:
             "model": self.model,
             "system_fingerprint": self.fingerprint,
             "choices": choices,
+            **tier,
         }
 
 

@@ -79,6 +79,7 @@ class ChatCompletions:
             spell=lambda token: self._serving.answerer.token_bytes(answer.model, token),
             choices=asked.choices,
             calls=self._call_form(asked.calls),
+            service_tier=asked.service_tier,
         )
 
     def _call_form(self, calls: ToolsAsked) -> CallForm:

@@ -13,6 +13,7 @@ from ringleader.api.openai_history import missing, read_history
 from ringleader.api.openai_refused import refuse_unserved
 from ringleader.api.openai_tools import ToolsAsked, read_tools
 from ringleader.api.openai_wire import ChatWire, ResponseFormatWire, SamplingWire
+from ringleader.api.priority import priority_of
 from ringleader.api.validation import parse, shown
 from ringleader.errors import BadRequest
 from ringleader.values import ChatRequest, ContentFormat, Json, ModelId, Sampling
@@ -31,6 +32,7 @@ class ChatAsked:
     stream: bool
     include_usage: bool
     choices: int = 1
+    service_tier: str | None = None
 
     def requests(self) -> tuple[ChatRequest, ...]:
         """One request for each choice. They differ only in their seeds."""
@@ -63,9 +65,10 @@ def read_chat(body: dict[str, Json]) -> ChatAsked:
         stop=tuple(wire.stop or ()),
         top_logprobs=_top_logprobs(wire),
         content=_content(wire.response_format),
+        priority=priority_of(wire.priority, wire.service_tier),
     )
     usage = wire.stream_options is not None and wire.stream_options.include_usage is True
-    return ChatAsked(request, calls, stream, include_usage=usage, choices=wire.n or 1)
+    return ChatAsked(request, calls, stream, usage, wire.n or 1, wire.service_tier)
 
 
 def _content(wire: ResponseFormatWire | None) -> ContentFormat | None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from ringleader.api.priority import PRIORITY_MAX, ServiceTier
 from ringleader.api.validation import Wire
 
 # Each choice is a request of its own in the ring, with its own slot and cache: eight take half of the slots that a
@@ -175,3 +176,5 @@ class ChatWire(SamplingWire):
     functions: list[FunctionWire] | None = None
     function_call: Any = None
     response_format: ResponseFormatWire | None = None
+    priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None
+    service_tier: ServiceTier | None = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ringleader.api.openai_answer import Spell
+from ringleader.api.priority import served_tier
 from ringleader.api.responses_read import SEALED, ResponseAsked
 from ringleader.values import Json, Usage
 
@@ -66,7 +67,7 @@ class ResponseFrame:
             "prompt_cache_retention": wire.prompt_cache_retention,
             "reasoning": {"effort": None if reasoning is None else reasoning.effort, "summary": summary},
             "safety_identifier": wire.safety_identifier,
-            "service_tier": "default",
+            "service_tier": served_tier(wire.service_tier or "default"),
             "store": self.stored,
             "temperature": 1.0 if wire.temperature is None else wire.temperature,
             "top_p": 1.0 if wire.top_p is None else wire.top_p,

@@ -10,6 +10,7 @@ from ringleader.api import responses_items as items
 from ringleader.api.openai_read import INT32_MAX, read_sampling
 from ringleader.api.openai_refused import Refused, refuse, refuse_effort
 from ringleader.api.openai_tools import ToolsAsked
+from ringleader.api.priority import priority_of
 from ringleader.api.responses_history import Placed, read_items
 from ringleader.api.responses_tools import read_flat_tools
 from ringleader.api.responses_wire import ResponsesWire, TextFormat
@@ -98,6 +99,7 @@ class ResponseAsked:
             stop=tuple(wire.stop or ()),
             top_logprobs=top if top or LOGPROBS in self.include else None,
             content=_content(wire.text.format if wire.text is not None else None),
+            priority=priority_of(wire.priority, wire.service_tier),
         )
 
 

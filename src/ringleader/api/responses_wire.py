@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SkipValidation
 
 from ringleader.api.openai_wire import NAME_PATTERN, SamplingWire, Stop, StreamOptionsWire
+from ringleader.api.priority import PRIORITY_MAX, ServiceTier
 from ringleader.api.responses_items import Item
 from ringleader.api.validation import Wire
 
@@ -99,4 +100,5 @@ class ResponsesWire(SamplingWire):
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     prompt_cache_retention: str | None = None
-    service_tier: str | None = None
+    service_tier: ServiceTier | None = None
+    priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -12,9 +14,10 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from ringleader.cli.client import DEFAULT_URL, EXIT_USAGE, NodeClient, connect, run
-from ringleader.errors import BadRequest, CallerFault, UnknownModel
+from ringleader.errors import BadRequest, CallerFault, ModelLoading, UnknownModel
 
 COMPLETIONS = "/v1/chat/completions"
+LOOK_EVERY_S = 3.0  # while a model is loaded
 
 
 def chat(
@@ -92,21 +95,38 @@ async def _ask(url: str, model: str | None, body: dict[str, Any], *, stream: boo
         body["model"] = model or await _default_model(node)
         printer = AnswerPrinter(sys.stdout, sys.stderr)
         if stream:
-            options = {"stream": True, "stream_options": {"include_usage": True}}
-            async with aclosing(node.stream(COMPLETIONS, {**body, **options})) as events:
-                try:
-                    async for chunk in events:
-                        printer.chunk(chunk)
-                finally:
-                    printer.end_line()  # or an error would stand on the answer's last line
+            await _when_loaded(lambda: _stream(node, body, printer))
         else:
-            answer = await node.post(COMPLETIONS, body)
+            answer = await _when_loaded(lambda: node.post(COMPLETIONS, body))
             if as_json:
                 print(json.dumps(answer, indent=2, ensure_ascii=False))
                 return 0
             printer.whole(answer)
     printer.cost(time.monotonic() - started_s)
     return 0
+
+
+async def _stream(node: NodeClient, body: dict[str, Any], printer: AnswerPrinter) -> None:
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    async with aclosing(node.stream(COMPLETIONS, {**body, **options})) as events:
+        try:
+            async for chunk in events:
+                printer.chunk(chunk)
+        finally:
+            printer.end_line()  # or an error would stand on the answer's last line
+
+
+async def _when_loaded(ask: Callable[[], Awaitable[Any]]) -> Any:
+    """What `ask` gives once the model is loaded; says how far it is meanwhile. Interrupting ends it."""
+    said = ""
+    while True:
+        try:
+            return await ask()
+        except ModelLoading as loading:
+            if str(loading) != said:
+                said = str(loading)
+                print(f"({said.removesuffix(' Send the request again then.')})", file=sys.stderr)
+            await asyncio.sleep(min(LOOK_EVERY_S, loading.retry_after_s or LOOK_EVERY_S))
 
 
 async def _default_model(node: NodeClient) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 
-from ringleader.errors import CallerFault, NodeUnreachable, PeerFault, RingleaderError
+from ringleader.errors import CallerFault, ModelLoading, NodeUnreachable, PeerFault, RingleaderError
 
 DEFAULT_URL = "http://127.0.0.1:52415"
 CONNECT_TIMEOUT_S = 5.0
@@ -45,7 +45,7 @@ class NodeClient:
 
         Raises:
             NodeUnreachable: nobody answers, or the node went away meanwhile.
-            CallerFault, PeerFault: the node said no, in its words.
+            CallerFault, PeerFault: the node said no, in its words; ModelLoading: it says so until it is loaded.
         """
         async with self._sent("POST", path, body, aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S)) as response:
             return await _json(response)
@@ -77,7 +77,9 @@ class NodeClient:
         try:
             async with self._session.request(method, self._url + path, json=body, timeout=timeout) as response:
                 if response.status >= 400:
-                    raise _refusal(response.status, await _json(response), self._url)
+                    raise _refusal(
+                        response.status, await _json(response), self._url, response.headers.get("Retry-After")
+                    )
                 yield response
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
             raise CallerFault(f"{self._url} is not an http:// address", param="--url") from error
@@ -162,7 +164,15 @@ def _message(body: Any) -> str:
     return str(error.get("message") if isinstance(error, dict) else error or body)[:2000]
 
 
-def _refusal(status: int, body: Any, url: str) -> RingleaderError:
+def _code(body: Any) -> str | None:
+    error = body.get("error") if isinstance(body, dict) else None
+    return error.get("code") if isinstance(error, dict) else None
+
+
+def _refusal(status: int, body: Any, url: str, retry_after: str | None) -> RingleaderError:
     if status == 401:
         return CallerFault(f"the node at {url} wants a key: set RINGLEADER_API_KEY")
+    if status == 503 and _code(body) == ModelLoading.code:
+        again_s = float(retry_after) if retry_after and retry_after.isdecimal() else None
+        return ModelLoading(_message(body), retry_after_s=again_s)
     return CallerFault(_message(body)) if status < 500 else PeerFault(_message(body))

@@ -16,7 +16,16 @@ import typer
 
 from ringleader.cli import node_options as o
 from ringleader.cli.logs import log_to_stderr
-from ringleader.config import API_PORT, CONTEXT_DEFAULT, CONTROL_PORT, IDLE_UNLOAD_S, JOIN_PORT, NodeOptions
+from ringleader.config import (
+    API_PORT,
+    CONTEXT_DEFAULT,
+    CONTROL_PORT,
+    IDLE_UNLOAD_S,
+    JOIN_PORT,
+    LOADING_WAIT_S,
+    QUEUE_MAX,
+    NodeOptions,
+)
 from ringleader.errors import RingleaderError
 
 if TYPE_CHECKING:  # the node's own import takes a second (gRPC, tokenizers), which `--help` need not wait for
@@ -50,6 +59,8 @@ def node(
     objective: o.Aim = o.Objective.latency,
     exclude: o.Excluded = None,
     idle_unload: o.IdleUnload = IDLE_UNLOAD_S / 60,
+    queue: o.Queue = QUEUE_MAX,
+    loading_wait: o.LoadingWait = LOADING_WAIT_S,
     context: o.Context = CONTEXT_DEFAULT,
     wire: o.WireCoding = o.Wire.same,
     nodes: o.Nodes = 1,

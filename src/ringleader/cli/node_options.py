@@ -52,6 +52,10 @@ LayersByHand = Annotated[str, typer.Option(help="Place layers by hand, as in a=0
 Aim = Annotated[Objective, typer.Option(help="What plans aim for: the fastest answer, or the most tokens over many.")]
 Excluded = Annotated[list[str] | None, typer.Option(help="Node that takes no part; repeatable.")]
 IdleUnload = Annotated[float, typer.Option(help="Minutes without a request after which a model is unloaded; 0: never.")]
+Queue = Annotated[int, typer.Option(help="Requests that wait or run at most, before others get a 429.")]
+LoadingWait = Annotated[
+    float, typer.Option(help="Seconds that a request waits for its model to load before it gets a 503.")
+]
 Context = Annotated[int, typer.Option(help="Longest prompt and answer together, in tokens.")]
 WireCoding = Annotated[
     Wire, typer.Option(help="Send activations in fewer bytes, for slow links: bf16 (of fp32), or int8 with scales.")
@@ -93,6 +97,8 @@ def options_of(given: Mapping[str, Any]) -> NodeOptions:
         objective=Objective(given["objective"]).value,
         exclude=tuple(given["exclude"] or ()),
         idle_unload_s=given["idle_unload"] * 60,
+        queue_max=given["queue"],
+        loading_wait_s=given["loading_wait"],
         context=given["context"],
         wire=Wire(given["wire"]).value,
         wait_for=given["nodes"],

@@ -12,8 +12,9 @@ from collections import deque
 from ringleader.cluster import messages as m
 from ringleader.cluster.adoption import ADOPT_GRACE_S, Found
 from ringleader.cluster.followup import by_place, follow_up
+from ringleader.cluster.loading import loading_error
 from ringleader.cluster.placement import Placement
-from ringleader.cluster.requests import Request, RequestTable, overdue_error
+from ringleader.cluster.requests import QUEUE_MAX, Request, RequestTable, overdue_error
 from ringleader.cluster.rings import Ring
 from ringleader.cluster.rollout import Rollout
 from ringleader.cluster.snapshot import ClusterSnapshot, TellRow, take_snapshot
@@ -34,9 +35,14 @@ class Leadership:
     have reported, or ADOPT_GRACE_S have passed) nothing new is placed. `idle_unload_s` None: never."""
 
     def __init__(
-        self, me: m.NodeProfile, term: m.Term = m.NO_TERM, now: float = 0.0, idle_unload_s: float | None = None
+        self,
+        me: m.NodeProfile,
+        term: m.Term = m.NO_TERM,
+        now: float = 0.0,
+        idle_unload_s: float | None = None,
+        queue_max: int = QUEUE_MAX,
     ) -> None:
-        self._requests = RequestTable()
+        self._requests = RequestTable(queue_max)
         self._placement = Placement(me, term)
         self._nodes = self._placement.nodes
         self._rollouts = self._placement.rollouts
@@ -103,7 +109,7 @@ class Leadership:
             case m.RequestArrived():
                 return self._request_arrived(event, now)
             case m.RequestEnded():
-                request = self._requests.end(event.request)
+                request = self._requests.end(event.request, now)
                 ring = self._placement.ring_of(request.plan) if request is not None and request.plan else None
                 if ring is not None:
                     ring.answered()
@@ -296,6 +302,8 @@ class Leadership:
             for request in self._requests.waiting(rollout.model):
                 request.plan = rollout.ring.plan.hash
                 effects.append(m.Dispatch(request.request, request.plan))
+        for request in self._requests.impatient(rollout.model, now):
+            effects.append(self._fail(request, loading_error(rollout, now)))
         if self._requests.live(rollout.model):
             rollout.used_at = now
         return effects

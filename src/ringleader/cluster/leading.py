@@ -21,9 +21,15 @@ class Leading:
     """One node's time as master."""
 
     def __init__(
-        self, me: m.NodeProfile, term: m.Term, holdings: Holdings, idle_unload_s: float | None, now: float
+        self,
+        me: m.NodeProfile,
+        term: m.Term,
+        holdings: Holdings,
+        idle_unload_s: float | None,
+        queue_max: int,
+        now: float,
     ) -> None:
-        self.leadership = Leadership(me, term, now, idle_unload_s)
+        self.leadership = Leadership(me, term, now, idle_unload_s, queue_max)
         self._me = me
         self._term = term
         self._holdings = holdings

@@ -16,6 +16,7 @@ from ringleader.cluster.holdings import Holdings
 from ringleader.cluster.leadership import TELLS_MAX
 from ringleader.cluster.leading import Leading
 from ringleader.cluster.membership import BEAT_S, LOST_AFTER_S, NEVER, Membership
+from ringleader.cluster.requests import QUEUE_MAX
 from ringleader.cluster.snapshot import ClusterSnapshot, TellRow, take_member_snapshot
 from ringleader.errors import MasterMoved, RingleaderError
 from ringleader.values import ModelId, NodeId
@@ -38,12 +39,14 @@ class Member:
         *,
         listen_s: float = LISTEN_S,
         idle_unload_s: float | None = IDLE_UNLOAD_S,
+        queue_max: int = QUEUE_MAX,
     ) -> None:
         self._profile = me
         self._incarnation = incarnation
         self._persisted = persisted_term
         self._listen_s = listen_s
         self._idle_unload_s = idle_unload_s
+        self._queue_max = queue_max
         self._members = Membership(me.node)
         self._election: Election | None = None  # from the first step on, which brings the clock
         self._holdings = Holdings()
@@ -253,7 +256,7 @@ class Member:
             text = f"the master {self._name(before.node)} {why}; looking for another"
             effects.append(m.Tell(text, kind="master_lost"))
         if term is not None and election.leads:
-            self._leading = Leading(self._profile, term, self._holdings, self._idle_unload_s, now)
+            self._leading = Leading(self._profile, term, self._holdings, self._idle_unload_s, self._queue_max, now)
         return [*effects, m.FollowMaster(term)]
 
     def _step_down(self, why: str) -> list[m.Effect]:

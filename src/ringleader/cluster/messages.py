@@ -167,13 +167,15 @@ class RingBroke:
 
 @dataclass(frozen=True, slots=True)
 class RequestArrived:
-    """A request whose prompt is ready. `deadline` is on the clock of `step`'s `now`, in seconds."""
+    """A request whose prompt is ready. `deadline` is on the clock of `step`'s `now`, in seconds; so is `wait_until`,
+    after which it is told that its model is being loaded, if it still is (None: it waits to its deadline)."""
 
     request: RequestId
     costs: ModelCosts
     wish: PlanWish
     deadline: float
     reference: str = ""
+    wait_until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ def take_snapshot(
         nodes.me,
         tuple(_node_rows(nodes)),
         tuple(_ring_row(rollout, requests) for rollout in rollouts),
-        QueueRow(waiting, running, QUEUE_MAX),
+        QueueRow(waiting, running, requests.limit),
         tuple(tells),
     )
 

@@ -45,6 +45,8 @@ class Job:
     ids: tuple[int, ...]  # the prompt's, and those of the answer that came before
     spec: SlotSpec
     started: asyncio.Future[None]
+    priority: int = 0
+    tokens_asked: int | None = None  # for the answer; None: as many as there is room for
     news: asyncio.Queue[Tokens | RingleaderError] = field(default_factory=asyncio.Queue)
 
     def fail(self, error: RingleaderError) -> None:
@@ -68,12 +70,18 @@ class Desk:
     """Takes requests in and connects them with what the cluster decides about them."""
 
     def __init__(
-        self, shelf: Shelf, tell: Callable[[Event], None], wish: PlanWish, nodes_missing: Callable[[], int] = lambda: 0
+        self,
+        shelf: Shelf,
+        tell: Callable[[Event], None],
+        wish: PlanWish,
+        nodes_missing: Callable[[], int] = lambda: 0,
+        loading_wait_s: float = REQUEST_DEADLINE_S,
     ) -> None:
         self._shelf = shelf
         self._tell = tell
         self._wish = wish
         self._nodes_missing = nodes_missing
+        self._loading_wait_s = loading_wait_s
         self._jobs: dict[RequestId, Job] = {}
         self._numbers = itertools.count(1)
         self._run = secrets.token_hex(4)  # ids differ between runs of the node
@@ -102,8 +110,12 @@ class Desk:
             return Opened(request.model, parts, prompt.warnings, len(prompt.ids))
         job = self._job(request, entry, prompt, so_far.ids())
         self._jobs[job.request] = job
-        deadline = time.monotonic() + REQUEST_DEADLINE_S
-        self._tell(RequestArrived(job.request, entry.costs, self._wish, deadline, entry.reference))
+        now = time.monotonic()
+        until = None if so_far.patient or so_far.words else now + self._loading_wait_s
+        arrived = RequestArrived(
+            job.request, entry.costs, self._wish, now + REQUEST_DEADLINE_S, entry.reference, wait_until=until
+        )
+        self._tell(arrived)
         try:
             await job.started
         except BaseException:  # the client may leave while the ring still loads
@@ -115,7 +127,8 @@ class Desk:
     def _job(self, request: ChatRequest, entry: Entry, prompt: Prompt, came: tuple[int, ...]) -> Job:
         spec = specified(entry.voice, request, prompt, followers=self.followers, resumed=len(came))
         name = RequestId(f"{self._run}-{next(self._numbers)}")
-        return Job(name, entry, prompt, (*prompt.ids, *came), spec, asyncio.get_running_loop().create_future())
+        ids, started = (*prompt.ids, *came), asyncio.get_running_loop().create_future()
+        return Job(name, entry, prompt, ids, spec, started, request.priority, request.max_tokens)
 
     async def _parts(self, first: Part | None, reading: Reading, job: Job | None) -> AsyncIterator[Part]:
         if first is not None:
@@ -148,7 +161,12 @@ class Desk:
     def dispatch(self, request: RequestId, ring: RingClient) -> None:
         """Hand the request to the ring. Raises RingLost when its head is gone."""
         if (job := self._jobs.get(request)) is not None:
-            ring.submit(request, job.ids, job.spec)
+            try:
+                spec = _fitted(job, ring)
+            except ContextTooLong as error:
+                job.fail(error)
+                return
+            ring.submit(request, job.ids, spec, job.priority)
             if not job.started.done():
                 job.started.set_result(None)
 
@@ -195,6 +213,22 @@ def _fault(job: Job, tokens: Tokens) -> RingleaderError:
         "answer came to. Make it simpler: smaller repetitions, none inside another, fewer wildcards.",
         param=places[0] if len(places) == 1 else places[0].split("[")[0].split(".")[0],
         code=CODE,
+    )
+
+
+def _fitted(job: Job, ring: RingClient) -> SlotSpec:
+    """What the ring is told, within what its plan has memory for. Raises ContextTooLong, with the numbers."""
+    room = job.entry.voice.context_max if ring.whole is None else ring.whole.kv_tokens
+    prompt, wanted = job.spec.prompt_tokens, job.spec.max_tokens
+    if prompt + wanted <= room:
+        return job.spec
+    if job.tokens_asked is None and prompt + job.spec.resumed_tokens < room:
+        return replace(job.spec, max_tokens=room - prompt)
+    raise ContextTooLong(
+        f"{job.entry.model} is loaded with memory for {room} tokens. However, you requested {prompt + wanted} tokens "
+        f"({prompt} in the messages, {wanted} in the completion). Please reduce the length of the messages or "
+        "completion, or load the model with a larger --context.",
+        param="messages" if prompt >= room else "max_tokens",
     )
 
 

@@ -82,6 +82,7 @@ class Ingress:
                 return
             except RingleaderError as error:
                 await losses.bear(error, self, request)
+                so_far.patient = True
             finally:
                 await opened.parts.aclose()
             opened = await losses.until_opened(self, request, so_far)
@@ -108,6 +109,7 @@ class _Losses:
                 return await ingress.open(request, so_far)
             except RingleaderError as error:
                 await self.bear(error, ingress, request)
+                so_far.patient = True
 
     async def bear(self, error: RingleaderError, ingress: Ingress, request: ChatRequest) -> None:
         """Wait before the next try. Raises `error` when there is to be none."""

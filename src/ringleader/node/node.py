@@ -116,7 +116,9 @@ class Node:
         )
         self._mesh = Mesh(who.node, who.credentials, ears, self._refusals)
         # A request may go anywhere when the layers that were placed by hand have lost their node.
-        self._desk = Desk(self._shelf, self.tell, replace(self._wish, layers=()), self._nodes_missing)
+        self._desk = Desk(
+            self._shelf, self.tell, replace(self._wish, layers=()), self._nodes_missing, options.loading_wait_s
+        )
         self._relays = Relays(self._mesh.channel)
         self._mastership = Mastership(who.node, self._desk, self._relays)
         self._ingress = Ingress(self._mastership)
@@ -129,7 +131,11 @@ class Node:
         """What needs the port that was taken."""
         o, who = self._options, self._who
         self._member = Member(
-            self._profile, who.incarnation, who.term, idle_unload_s=o.idle_unload_s if o.idle_unload_s else None
+            self._profile,
+            who.incarnation,
+            who.term,
+            idle_unload_s=o.idle_unload_s if o.idle_unload_s else None,
+            queue_max=o.queue_max,
         )
         self._supervisor = Supervisor(
             o.name,

@@ -33,12 +33,14 @@ from ringleader.values import (
 class SoFar:
     """What a client has of an answer: on what day its prompt was written, and what the ring said, in order.
 
-    `opened`: it also has what the opening alone gives. Grows with each part that is delivered.
+    `opened`: it also has what the opening alone gives. Grows with each part that is delivered. `patient`: it was lost
+    before, and waits now however long its model takes to come back.
     """
 
     today: datetime.date
     opened: bool = False
     words: list[Tokens] = field(default_factory=list)
+    patient: bool = False
 
     def ids(self) -> tuple[int, ...]:
         """All tokens of the answer until now."""

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from pydantic import TypeAdapter
 
 from ringleader import errors
-from ringleader.errors import CallerFault, MasterMoved, OurFault, RingleaderError, RingLost
+from ringleader.errors import CallerFault, MasterMoved, OurFault, PeerFault, RingleaderError, RingLost
 from ringleader.net.ring import Tokens
 from ringleader.node.answer import Closable, Opened
 from ringleader.node.reading import Part, SoFar
@@ -110,7 +110,7 @@ def _asked(asked: bytes) -> tuple[ChatRequest, SoFar]:
         request = _REQUEST.validate_python(said["request"])
         words = [_WORD.validate_python(word) for word in said["words"]]
         today = datetime.date.fromisoformat(said["today"])
-        return request, SoFar(today, bool(said["opened"]), words)
+        return request, SoFar(today, bool(said["opened"]), words, bool(said.get("patient")))
     except (ValueError, KeyError, TypeError) as error:
         raise OurFault(f"a relayed request cannot be read: {error}") from error
 
@@ -131,6 +131,7 @@ class RelaySource:
             "request": _REQUEST.dump_python(request, mode="json"),
             "today": so_far.today.isoformat(),
             "opened": so_far.opened,
+            "patient": so_far.patient,
             "words": [_WORD.dump_python(word, mode="json") for word in so_far.words],
         }
         answers = self.call(_pack(asked))
@@ -179,6 +180,8 @@ def _error_out(error: RingleaderError) -> Json:
     said = {"kind": type(error).__name__, "text": str(error), "code": error.code, "resumable": error.resumable}
     if isinstance(error, CallerFault):
         said["param"] = error.param
+    if isinstance(error, PeerFault) and error.retry_after_s is not None:
+        said["retry_after_s"] = error.retry_after_s
     return said
 
 
@@ -190,6 +193,8 @@ def _error_in(said: Json) -> RingleaderError:
         return kind(said["text"], param=said.get("param"), code=said["code"])
     if issubclass(kind, RingLost):
         return kind(said["text"], resumable=said["resumable"])
+    if issubclass(kind, PeerFault):
+        return kind(said["text"], retry_after_s=said.get("retry_after_s"))
     return kind(said["text"])
 
 

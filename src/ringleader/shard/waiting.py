@@ -10,11 +10,12 @@ import bisect
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from ringleader.config import QUEUE_LIMIT
 from ringleader.values import SlotSpec
 
-QUEUE_MAX = 256  # requests that wait for a slot; the master refuses more before they come here
+QUEUE_MAX = QUEUE_LIMIT  # requests that wait for a slot; the master refuses more before they come here
 # Later requests that one lets pass for each step of priority between them: none waits for ever, whatever comes, and
-# with a full line even one step decides for an eighth of it.
+# where many wait even one step tells.
 YIELDS = 32
 
 

@@ -47,7 +47,7 @@ def test_what_cannot_be_honoured_is_refused_by_name_and_null_asks_for_nothing(ea
 
 
 def test_what_changes_nothing_is_let_through() -> None:
-    asked(service_tier="flex", user="u", prompt_cache_key="k", safety_identifier="s", metadata={"a": "b"}, foo=1)
+    asked(service_tier="auto", user="u", prompt_cache_key="k", safety_identifier="s", metadata={"a": "b"}, foo=1)
     asked(text={"verbosity": "low"}, max_tool_calls=3, include=list(INCLUDABLE), truncation="disabled")
 
 
@@ -132,3 +132,8 @@ def test_a_fault_found_later_speaks_of_this_apis_fields() -> None:
     assert told(BadRequest(f"Invalid '{path}'", param=path)) == ("Invalid 'text.format.schema'", "text.format.schema")
     assert told(BadRequest("'messages' is empty", param="messages.[0].role"))[1] == "input"
     assert isinstance(in_responses_words(ContextTooLong("x", param="messages")), ContextTooLong)
+
+
+@pytest.mark.parametrize(("fields", "priority"), [({}, 0), ({"service_tier": "flex"}, 1), ({"priority": -4}, -4)])
+def test_a_tier_or_a_priority_says_who_goes_first(fields: dict[str, Any], priority: int) -> None:
+    assert asked(**fields).priority == priority

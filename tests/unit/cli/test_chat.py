@@ -16,7 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from ringleader.cli.chat import chat, read_tools, safe_text
-from ringleader.errors import BadRequest, RingLost
+from ringleader.errors import BadRequest, ModelLoading, RingLost
 from ringleader.values import TextDelta
 from tests.api.scripted import CALLS, HELLO, MODEL, WEATHER, ScriptedNode, Step, served
 
@@ -41,6 +41,15 @@ async def test_stdout_is_the_answer_and_stderr_what_it_cost(
     assert "7 tokens in 4 passes (3 were forced)" in result.stderr
     assert "tok/s" in result.stderr
     assert ("hm\n" in result.stderr) == (steps is CALLS)
+
+
+@pytest.mark.parametrize("how", [(), ("--no-stream",)])
+async def test_while_the_model_is_loaded_it_says_how_far_it_is_and_then_answers(how: tuple[str, ...]) -> None:
+    node = ScriptedNode()
+    node.refusals = [ModelLoading(f"tiny is being loaded: {done}%.", retry_after_s=0.01) for done in (10, 10, 90)]
+    result = await ask(node, "hi", *how)
+    assert (result.exit_code, result.stdout) == (0, "Hello ☀\n")
+    assert [result.stderr.count(f"{done}%") for done in (10, 90)] == [1, 1]
 
 
 async def test_options_reach_the_request_and_the_loaded_model_is_the_default(tmp_path: Path) -> None:

@@ -28,9 +28,13 @@ def model(
 
 
 def arrival(
-    name: str, costs: ModelCosts | None = None, wish: m.PlanWish = WISH, deadline: float = 1000.0
+    name: str,
+    costs: ModelCosts | None = None,
+    wish: m.PlanWish = WISH,
+    deadline: float = 1000.0,
+    wait_until: float | None = None,
 ) -> m.RequestArrived:
-    return m.RequestArrived(RequestId(name), costs or model(), wish, deadline)
+    return m.RequestArrived(RequestId(name), costs or model(), wish, deadline, wait_until=wait_until)
 
 
 def of_kind(effects: list[m.Effect], *kinds: type) -> list[m.Effect]:

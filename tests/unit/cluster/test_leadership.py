@@ -11,7 +11,7 @@ from ringleader.cluster.plan import Plan
 from ringleader.cluster.requests import QUEUE_MAX
 from ringleader.cluster.rings import BACKOFF_MAX_S, FAILURES_MAX
 from ringleader.cluster.rollout import COOL_DOWN_S
-from ringleader.errors import BadRequest, Busy, DeadlinePassed, ModelDoesNotFit, ModelFault, RingLost
+from ringleader.errors import BadRequest, Busy, DeadlinePassed, ModelDoesNotFit, ModelFault, ModelLoading, RingLost
 from ringleader.values import ModelId, NodeId, PlanHash, RequestId
 from tests.unit.cluster.builders import GB, WISH, arrival, bring_up, model, node, of_kind
 
@@ -110,6 +110,35 @@ def test_deadlines_end_waiting_and_running_requests() -> None:
         "waits": DeadlinePassed,
     }
     assert of_kind(effects, m.CancelAtHead) == [m.CancelAtHead(RequestId("runs"), plan.hash)]
+
+
+def test_a_request_that_does_not_wait_for_its_model_is_told_how_far_it_is_and_loading_goes_on() -> None:
+    state = cluster(B)
+    started = of_kind(state.step(arrival("r", wait_until=2.0), 0.0), m.StartShard)
+    plan = started[0].plan
+    for stage, _ in enumerate(plan.stages):
+        state.step(m.ShardMadeProgress(plan.hash, stage, 0.25), 1.0)
+    assert not failures(state.step(m.Ticked(), 1.9))
+    error = failures(state.step(m.Ticked(), 2.0))["r"]
+    assert isinstance(error, ModelLoading)
+    assert "25% of its weights are there, about 6 s more" in str(error)
+    assert error.retry_after_s == 6.0
+    assert state.snapshot().queue.waiting == 0
+    bring_up(state, started, 8.0)
+    assert of_kind(state.step(arrival("again", wait_until=8.0), 8.0), m.Dispatch), "it serves by now"
+
+
+def test_one_that_cannot_wait_at_all_is_told_at_once_and_yet_begins_the_loading() -> None:
+    state = cluster(B)
+    effects = state.step(arrival("r", wait_until=0.0), 0.0)
+    assert isinstance(failures(effects)["r"], ModelLoading)
+    assert of_kind(effects, m.StartShard)
+
+
+def test_a_model_that_cannot_be_placed_is_not_said_to_be_loading() -> None:
+    state = cluster(B)
+    effects = state.step(arrival("r", model(layers=40, layer=GB), wait_until=0.0), 0.0)
+    assert isinstance(failures(effects)["r"], ModelDoesNotFit)
 
 
 def test_a_full_queue_refuses_the_next_request_only() -> None:

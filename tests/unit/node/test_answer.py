@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,9 +9,11 @@ from typing import Any
 import pytest
 
 from ringleader.cluster.messages import Event, PlanWish, RequestArrived, RequestCancelled, RequestEnded
-from ringleader.errors import BadRequest, ContextTooLong, NodeUnreachable, OurFault, RingleaderError, RingLost
+from ringleader.cluster.plan import Plan, Stage
+from ringleader.errors import BadRequest, Busy, ContextTooLong, NodeUnreachable, OurFault, RingleaderError, RingLost
 from ringleader.net.ring import Tokens
-from ringleader.node.answer import Desk
+from ringleader.node.answer import REQUEST_DEADLINE_S, Desk
+from ringleader.node.reading import SoFar
 from ringleader.node.shelf import Entry
 from ringleader.values import (
     Answer,
@@ -18,10 +21,13 @@ from ringleader.values import (
     CallStarted,
     ChatRequest,
     Delta,
+    Fault,
     Finish,
     Finished,
+    LayerRange,
     Message,
     ModelId,
+    NodeId,
     RequestId,
     Sampling,
     SlotSpec,
@@ -58,10 +64,13 @@ class Ring:
 
     lost: bool = False
     submitted: list[tuple[RequestId, tuple[int, ...], SlotSpec]] = field(default_factory=list)
+    priorities: list[int] = field(default_factory=list)
+    whole: Plan | None = None
 
-    def submit(self, request: RequestId, prompt: tuple[int, ...], spec: SlotSpec) -> None:
+    def submit(self, request: RequestId, prompt: tuple[int, ...], spec: SlotSpec, priority: int = 0) -> None:
         if self.lost:
             raise RingLost("the ring is closed")
+        self.priorities.append(priority)
         self.submitted.append((request, prompt, spec))
 
 
@@ -242,6 +251,61 @@ async def test_an_answer_may_not_outgrow_the_context(scene: Scene) -> None:
     await scene.running(asked(max_tokens=10_000))
     ((_, prompt, spec),) = scene.ring.submitted
     assert len(prompt) + spec.max_tokens == scene.entry.voice.context_max
+
+
+def planned(context_tokens: int) -> Plan:
+    """A plan with memory for so many tokens."""
+    stage = Stage(NodeId("a"), LayerRange(0, 1), 1, 1)
+    return Plan(ModelId("tiny"), "digest", 1, context_tokens, (stage,), "as the test wants it")
+
+
+async def test_a_request_goes_to_the_ring_with_its_priority(scene: Scene) -> None:
+    await scene.running(asked(priority=-3))
+    assert scene.ring.priorities == [-3]
+
+
+async def test_an_answer_without_a_limit_is_cut_to_the_memory_of_the_ring(scene: Scene) -> None:
+    scene.ring.whole = planned(200)
+    await scene.running(asked())
+    ((_, prompt, spec),) = scene.ring.submitted
+    assert len(prompt) + spec.max_tokens == 200
+
+
+@pytest.mark.parametrize(("room", "max_tokens", "param"), [(200, 190, "max_tokens"), (10, None, "messages")])
+async def test_what_the_ring_has_no_memory_for_is_refused_with_the_numbers(
+    scene: Scene, room: int, max_tokens: int | None, param: str
+) -> None:
+    scene.ring.whole = planned(room)
+    name = await scene.accepted(asked(max_tokens=max_tokens))
+    scene.desk.dispatch(name, scene.ring)
+    with pytest.raises(ContextTooLong, match=f"memory for {room} tokens.*--context") as caught:
+        await scene.answering
+    assert (caught.value.param, caught.value.code) == (param, "context_length_exceeded")
+    assert scene.told[-1] == RequestCancelled(name)
+    assert scene.ring.submitted == []
+
+
+async def test_a_new_request_waits_a_while_for_its_model_and_one_that_was_lost_however_long(scene: Scene) -> None:
+    scene.desk = Desk(OneModel(scene.entry), scene.tell, WISH, loading_wait_s=2.0)  # type: ignore[arg-type]  # fake
+    await scene.accepted(asked())
+    scene.answering.cancel()
+    lost = asyncio.create_task(scene.desk.open(asked(), SoFar(datetime.date.today(), patient=True)))
+    await asyncio.wait_for(scene.arrived.wait(), 5)
+    lost.cancel()
+    first, second = [event for event in scene.told if isinstance(event, RequestArrived)]
+    assert first.wait_until is not None and 0 < first.deadline - first.wait_until < REQUEST_DEADLINE_S
+    assert second.wait_until is None
+
+
+@pytest.mark.parametrize(("fault", "error"), [("busy", Busy), ("too_long", ContextTooLong)])
+async def test_what_the_head_refuses_is_not_told_as_a_fault_of_ours(
+    scene: Scene, fault: Fault, error: type[RingleaderError]
+) -> None:
+    name, answer = await scene.running(asked())
+    scene.desk.tokens(name, Tokens((), (), "error", "256 requests wait", 0, 0, 0, fault))
+    with pytest.raises(error, match="256 requests wait"):
+        await read(answer.deltas, [])
+    assert RequestEnded(name) in scene.told
 
 
 async def test_a_ring_lost_in_the_middle_ends_the_answer_after_what_was_said(scene: Scene) -> None:
