@@ -6,6 +6,7 @@ Every `if` about the step is the loop's.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -86,16 +87,17 @@ class StepRun:
         self._inbox: asyncio.Queue[Heard] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._unkept = self._unkept_choice(own, choice) if isinstance(step, Step) else ""
         self.resting = False
-        self.state = (
-            step if isinstance(step, LoopState) else LoopState(own, "auto" if self._unkept else choice, own.messages)
-        )
+        self.state = step if isinstance(step, LoopState) else LoopState(own, choice, own.messages)
+        self._unkept = self._unkept_choice()
+        if self._unkept:
+            self.state = dataclasses.replace(self.state, choice="auto")
 
-    def _unkept_choice(self, step: Step, choice: Json) -> str:
-        """What is to be said when the choice cannot be passed on; "" when it can."""
-        if choice == "auto" or self._backend.supports_tool_choice:
+    def _unkept_choice(self) -> str:
+        """What is to be said when the choice cannot be passed on; "" when it can, or when its turn is over."""
+        if self.state.choice == "auto" or self.state.turn > 0 or self._backend.supports_tool_choice:
             return ""
+        step = self.state.step
         return (
             f"step {step.name!r} asks for tool_choice {step.tool_choice!r}, but the provider {self._backend.name} "
             "does not declare supports_tool_choice; which tools are called is left to the model"
@@ -235,4 +237,9 @@ class StepRun:
         self._begin(group, self._decide(self._approve, calls))
 
     async def _decide(self, approve: Approver, calls: Sequence[Call]) -> None:
-        self._inbox.put_nowait(Decided(await approve(calls)))
+        try:
+            decided = Decided(await approve(calls))
+        except Exception:
+            log.exception("nobody could be asked about %s", ", ".join(call.name for call in calls))
+            decided = Decided({}, "nobody could be asked")
+        self._inbox.put_nowait(decided)

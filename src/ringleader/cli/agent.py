@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,11 +17,12 @@ from ringleader.agent.backends.opening import BACKENDS, open_backend
 from ringleader.agent.completions import Call
 from ringleader.agent.delegated import provider_of_environment
 from ringleader.agent.events import as_json as event_json
-from ringleader.agent.outcome import Bounds, Outcome
+from ringleader.agent.outcome import RESUMABLE, Bounds, Outcome
 from ringleader.agent.plans import Plan, Planned, PlanRun, read_plan, restore_plan
 from ringleader.agent.runner import Approver
 from ringleader.agent.state import LoopState
 from ringleader.agent.steps import Step
+from ringleader.agent.threads import in_thread
 from ringleader.agent.tools import builtin_tools
 from ringleader.cli.agent_page import AgentPage, shown_call, tools_page
 from ringleader.cli.client import EXIT_FAILED, EXIT_NO_NODE, EXIT_USAGE, run
@@ -29,6 +30,12 @@ from ringleader.errors import BadRequest, CallerFault
 
 EXIT_NO_ANSWER, EXIT_RESTING = 4, 5
 STATE_BYTES_MAX = 64 * 2**20
+WIDENED_BY = {
+    "turns_max": " --max-turns N",
+    "calls_max": " --max-calls N",
+    "tokens_max": " --budget N",
+    "wall_max": " --timeout SECONDS",
+}
 
 app = typer.Typer(
     help="Agents: tasks with tools, on a ring or on any of the large providers.\n\n"
@@ -82,29 +89,17 @@ def run_agent(
     as_json: JsonOption = False,
 ) -> None:
     """Do a task, or the steps of a plan: the first turn calls what is forced, later ones are free."""
-    given = {
-        "turns_max": max_turns,
-        "calls_max": max_calls,
-        "answer_tokens_max": max_tokens,
-        "tokens_max": budget,
-        "wall_s": timeout,
-    }
 
-    def made() -> PlanRun:
+    def made() -> tuple[Plan, dict[str, str], LoopState | None]:
         if (task is None) == (plan is None):
             raise BadRequest("give a task, or --plan FILE, and not both")
         if plan is not None and (tools or force or tier or role != "assistant"):
             raise BadRequest("--tools, --force, --tier and --role belong to a task; a plan's steps have their own")
-        steps = read_plan(plan) if plan is not None else _plan_of(task or "", tools, force, tier, role)
-        return _prepared(
-            Plan(steps.steps, _widened(steps.bounds, given)),
-            (backend, model, url),
-            (approve, deny, as_json),
-            temperature=temperature,
-            state=state,
-        )
+        return read_plan(plan) if plan is not None else _plan_of(task or "", tools, force, tier, role), {}, None
 
-    raise typer.Exit(_run(made, as_json, state))
+    bounds = bounds_given(max_turns, max_calls, max_tokens, budget, timeout)
+    asked = Asked(backend, model, url, bounds, temperature, approve, deny, state, as_json)
+    raise typer.Exit(run(_run(made, asked)))
 
 
 @app.command("resume")
@@ -124,27 +119,9 @@ def resume_agent(
     as_json: JsonOption = False,
 ) -> None:
     """Go on where a run rests, was interrupted, or ended at a bound."""
-    given = {
-        "turns_max": max_turns,
-        "calls_max": max_calls,
-        "answer_tokens_max": max_tokens,
-        "tokens_max": budget,
-        "wall_s": timeout,
-    }
-
-    def made() -> PlanRun:
-        plan, answers, current = restore_plan(_read_state(state))
-        return _prepared(
-            Plan(plan.steps, _widened(plan.bounds, given)),
-            (backend, model, url),
-            (approve, deny, as_json),
-            temperature=temperature,
-            state=state,
-            answers=answers,
-            current=current,
-        )
-
-    raise typer.Exit(_run(made, as_json, state))
+    bounds = bounds_given(max_turns, max_calls, max_tokens, budget, timeout)
+    asked = Asked(backend, model, url, bounds, temperature, approve, deny, state, as_json)
+    raise typer.Exit(run(_run(lambda: restore_plan(_read_state(state)), asked)))
 
 
 @app.command("tools")
@@ -172,6 +149,19 @@ def list_tools(
         print(tools_page(found))
 
 
+def bounds_given(
+    turns: int | None, calls: int | None, answer_tokens: int | None, tokens: int | None, wall_s: float | None
+) -> dict[str, Any]:
+    """The options by the names that Bounds has for them."""
+    return {
+        "turns_max": turns,
+        "calls_max": calls,
+        "answer_tokens_max": answer_tokens,
+        "tokens_max": tokens,
+        "wall_s": wall_s,
+    }
+
+
 def _plan_of(task: str, tools: list[str] | None, force: str | None, tier: int, role: str) -> Plan:
     names = None if tools is None else tuple(name.strip() for each in tools for name in each.split(",") if name.strip())
     metadata = {} if force is None else {"tool_choice": force}
@@ -179,53 +169,74 @@ def _plan_of(task: str, tools: list[str] | None, force: str | None, tier: int, r
     return Plan((Planned(Step(prompt, role=role, tier=tier, tools=names, metadata=metadata)),))
 
 
-def _widened(bounds: Bounds, given: Mapping[str, Any]) -> Bounds:
-    fields = {name: getattr(bounds, name) for name in Bounds.__dataclass_fields__}
-    return Bounds(**fields | {name: value for name, value in given.items() if value is not None})
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What `run` and `resume` have in common: whom to ask, within which bounds, and what becomes of it."""
+
+    backend: str
+    model: str | None
+    url: str | None
+    bounds: Mapping[str, Any]  # those that were given, by their names in Bounds
+    temperature: float | None
+    approve: bool
+    deny: bool
+    state: Path | None
+    as_json: bool
 
 
-def _prepared(
-    plan: Plan,
-    whom: tuple[str, str | None, str | None],
-    decisions: tuple[bool, bool, bool],
-    *,
-    temperature: float | None,
-    state: Path | None,
-    answers: Mapping[str, str] | None = None,
-    current: LoopState | None = None,
+async def _run(made: Callable[[], tuple[Plan, dict[str, str], LoopState | None]], asked: Asked) -> int:
+    logging.basicConfig(level=logging.ERROR, stream=sys.stderr, format="%(levelname)s %(message)s")
+    async with AsyncExitStack() as stack:
+        try:
+            agent = await _prepared(*made(), asked, stack)
+        except CallerFault as error:
+            print(f"error: {error}", file=sys.stderr)
+            return EXIT_USAGE
+        return await _watched(agent, asked)
+
+
+async def _prepared(
+    plan: Plan, answers: Mapping[str, str], current: LoopState | None, asked: Asked, stack: AsyncExitStack
 ) -> PlanRun:
     """Everything that can be wrong is found here, before anything costs anything."""
-    name, model, url = whom
-    approve, deny, as_json = decisions
-    if approve and deny:
+    if asked.approve and asked.deny:
         raise BadRequest("--approve and --deny contradict each other")
     registry = builtin_tools()
+    plan = Plan(plan.steps, _widened(plan.bounds, asked.bounds))
     plan.check(registry)
-    delegated = provider_of_environment() is not None
+    backend = None
+    if provider_of_environment() is None:
+        backend = open_backend(asked.backend, model=asked.model, url=asked.url)
+        stack.push_async_callback(backend.close)
     return PlanRun(
         plan,
-        None if delegated else open_backend(name, model=model, url=url),
+        backend,
         registry=registry,
-        approve=_approver(approve, deny, as_json),
-        keep=None if state is None else _keeper(state),
-        temperature=temperature,
+        approve=_approver(asked),
+        keep=None if asked.state is None else _keeper(asked.state),
+        temperature=asked.temperature,
         answers=answers,
         current=current,
     )
 
 
-def _approver(approve: bool, deny: bool, as_json: bool) -> Approver | None:
+def _widened(bounds: Bounds, given: Mapping[str, Any]) -> Bounds:
+    fields = {name: getattr(bounds, name) for name in Bounds.__dataclass_fields__}
+    return Bounds(**fields | {name: value for name, value in given.items() if value is not None})
+
+
+def _approver(asked: Asked) -> Approver | None:
     """Who is asked: the options, or the person at the terminal; without either, the run rests."""
 
     async def decided(calls: Sequence[Call]) -> dict[str, bool]:
-        return {call.id: approve for call in calls}
+        return {call.id: asked.approve for call in calls}
 
-    async def asked(calls: Sequence[Call]) -> dict[str, bool]:
-        return {call.id: await asyncio.to_thread(_ask, call) for call in calls}
+    async def by_person(calls: Sequence[Call]) -> dict[str, bool]:
+        return {call.id: await in_thread(_ask, {"call": call}) for call in calls}
 
-    if approve or deny:
+    if asked.approve or asked.deny:
         return decided
-    return asked if sys.stdin.isatty() and sys.stderr.isatty() and not as_json else None
+    return by_person if sys.stdin.isatty() and sys.stderr.isatty() and not asked.as_json else None
 
 
 def _ask(call: Call) -> bool:
@@ -233,27 +244,18 @@ def _ask(call: Call) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _run(made: Callable[[], PlanRun], as_json: bool, state: Path | None) -> int:
-    logging.basicConfig(level=logging.ERROR, stream=sys.stderr, format="%(levelname)s %(message)s")
-    try:
-        agent = made()
-    except CallerFault as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    return run(_watched(agent, as_json, state))
-
-
-async def _watched(agent: PlanRun, as_json: bool, state: Path | None) -> int:
+async def _watched(agent: PlanRun, asked: Asked) -> int:
     page = AgentPage(sys.stdout, sys.stderr)
     async with aclosing(agent.events()) as told:
         async for event in told:
-            if as_json:
+            if asked.as_json:
                 print(json.dumps(event_json(event), ensure_ascii=False), flush=True)
             else:
                 page.show(event)
-    if not as_json:
+    if not asked.as_json:
         page.finish(agent.outcome)
-        _say_what_next(agent, state)
+        if next_line := what_next(agent, asked.state):
+            print(f"  next    {next_line}", file=sys.stderr)
     return EXIT_RESTING if agent.resting else exit_code_of(agent.outcome)
 
 
@@ -266,24 +268,38 @@ def exit_code_of(outcome: Outcome | None) -> int:
     return EXIT_NO_ANSWER
 
 
-def _say_what_next(agent: PlanRun, state: Path | None) -> None:
+def what_next(agent: PlanRun, state: Path | None) -> str:
+    """What a person can do now; "" when it is done, or nothing would help."""
     if agent.resting:
-        where = (
+        again = (
             f"ringleader agent resume {state} --approve" if state else "run again with --approve, or with --state FILE"
         )
-        print(f"  next    allow the calls: {where}", file=sys.stderr)
-    elif agent.outcome is not None and not agent.outcome.ok and state is not None:
-        print(f"  next    go on: ringleader agent resume {state}", file=sys.stderr)
+        return f"allow the calls: {again}"
+    if state is None or agent.outcome is None or agent.outcome.kind not in RESUMABLE:
+        return ""
+    wider = WIDENED_BY.get(agent.outcome.kind, "")
+    return f"go on: ringleader agent resume {state}{wider}"
 
 
 def _keeper(file: Path) -> Callable[[dict[str, Any]], None]:
-    """Writes the state beside `file` and then in its place, readable by its owner only: prompts may be private."""
+    """Writes the state beside `file` and then in its place, readable by its owner only: prompts may be private.
+
+    Raises:
+        BadRequest: nothing can be written there.
+    """
+    beside = file.with_name(f".{file.name}.new")
+    try:
+        beside.touch(mode=0o600)
+    except OSError as error:
+        raise BadRequest(f"--state {file} cannot be written: {error.strerror}") from error
 
     def keep(saved: dict[str, Any]) -> None:
-        beside = file.with_name(f".{file.name}.new")
-        beside.touch(mode=0o600)
-        beside.write_text(json.dumps(saved, ensure_ascii=False), encoding="utf-8")
-        beside.replace(file)
+        try:
+            beside.touch(mode=0o600)
+            beside.write_text(json.dumps(saved, ensure_ascii=False), encoding="utf-8")
+            beside.replace(file)
+        except OSError as error:  # what runs is worth more than its record
+            print(f"  warning the state could not be kept: {error}", file=sys.stderr)
 
     return keep
 

@@ -168,6 +168,18 @@ async def test_without_anybody_to_ask_a_step_rests_and_goes_on_from_its_saved_st
     assert second.state.calls_made == 1
 
 
+async def test_whoever_cannot_be_asked_has_said_no() -> None:
+    async def approve(calls: Any) -> dict[str, bool]:
+        raise EOFError
+
+    backend = Scripted(called(("write", {"text": "a"})), said())
+    run = run_of(backend, approve=approve)
+    await all_events(run)
+    assert "nobody could be asked" in backend.asked[1]["messages"][-1]["content"]
+    assert run.outcome is not None
+    assert run.outcome.ok
+
+
 # ---------------------------------------------------------------- cancelling, and going on
 
 
@@ -257,5 +269,16 @@ async def test_a_choice_that_cannot_be_passed_on_is_warned_of_once_and_left_to_t
     assert "'look'" in warnings[0]
     assert [event.text for event in told if isinstance(event, events.Warned)] == warnings
     assert [asked["tool_choice"] for asked in backend.asked] == ["auto", "auto"]
+    assert run.outcome is not None
+    assert run.outcome.ok
+
+
+async def test_a_saved_step_that_goes_on_with_such_a_provider_is_warned_of_too() -> None:
+    stopped = run_of(Scripted(BackendBusy("slow down")), step("look"))
+    await all_events(stopped)
+    backend = Scripted(said("done"), supports_tool_choice=False)
+    run = run_of(backend, restore(stopped.saved))
+    told = await all_events(run)
+    assert [event.text for event in told if isinstance(event, events.Warned)]
     assert run.outcome is not None
     assert run.outcome.ok

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import stat
 import sys
 import types
@@ -174,6 +175,44 @@ async def test_approve_and_deny_decide_for_every_call(option: str, told: str) ->
     result, node = await ask([note, saying("noted")], "run", "note it", "--tier", "1", option)
     assert result.exit_code == 0
     assert told in (node.requests[1].messages[-1].content or "")
+
+
+async def test_a_bound_that_was_reached_can_be_widened(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    result, _ = await ask([VERIFY], "run", "Is it so?", "--max-turns", "1", "--state", str(state))
+    assert result.exit_code == 4
+    assert f"ringleader agent resume {state} --max-turns N" in result.stderr
+    result, node = await ask([SO], "resume", str(state), "--max-turns", "3")
+    assert (result.exit_code, result.stdout) == (0, "It is so.\n")
+    assert [message.role for message in node.requests[0].messages] == ["user", "assistant", "tool"]
+
+
+async def test_a_state_that_cannot_be_kept_is_told_before_anything_is_asked(tmp_path: Path) -> None:
+    result, node = await ask([SO], "run", "x", "--state", str(tmp_path / "nowhere" / "state.json"))
+    assert result.exit_code == 2
+    assert "cannot be written" in result.stderr
+    assert node.requests == []
+
+
+async def test_an_interrupt_ends_the_request_and_the_kept_state_goes_on(tmp_path: Path) -> None:
+    state, hang = tmp_path / "state.json", asyncio.Event()
+    node = ScriptedNode((TextDelta("It"), hang))
+    async with served(node) as server:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "ringleader", "agent", "run", "Is it so?", "--url", server.url),
+            *("--force", "any", "--state", str(state)),
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        async with asyncio.timeout(60):
+            await node.deltas.waiting.wait()
+            process.send_signal(signal.SIGINT)
+            assert await process.wait() == 130
+            await node.deltas.closed.wait()
+    kept = json.loads(state.read_text())["current"]
+    assert (kept["phase"], kept["outcome"]["kind"], kept["turn"]) == ("ended", "cancelled", 0)
+    result, again = await ask([VERIFY, SO], "resume", str(state))
+    assert result.exit_code == 0
+    assert again.requests[0].tool_choice == "required"
 
 
 # ---------------------------------------------------------------- plans, tools, providers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -139,6 +140,19 @@ async def test_no_credential_stands_in_a_repr(backend: str) -> None:
     async with at_stub(backend, SAID) as (door, _):
         assert KEY not in repr(door)
         assert backend in repr(door)
+
+
+@ALL
+@BOTH_WAYS
+async def test_no_credential_is_logged_even_when_everything_is(
+    backend: str, streamed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with at_stub(backend, Refusal(500, headers={"retry-after-ms": "1"}), SAID, retries_max=1) as (door, _):
+        await turn(door, streamed, ASK, TOOLS)
+    assert len(caplog.records) > 3, "the SDKs log at this level"
+    assert KEY not in caplog.text
+    assert all(KEY not in str(record.__dict__) for record in caplog.records if record.name.startswith("ringleader"))
 
 
 async def test_the_ring_takes_the_model_that_is_loaded_when_none_is_named() -> None:
