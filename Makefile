@@ -12,7 +12,7 @@ FAST_TESTS := tests/test_tidy.py tests/unit tests/sim tests/api -m "not ring" \
 	--ignore=tests/unit/shard/test_prepared.py --ignore=tests/unit/shard/test_closing_strings.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test sim conformance check lint setup run status bench proto clean model
+.PHONY: help demo test sim conformance check lint setup run status bench proto reference clean model
 
 help:  ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ proto: setup  ## Generate the protobuf code anew
 	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=$(OUT) --pyi_out=$(OUT) --grpc_python_out=$(OUT) \
 		proto/ringleader/v1/control.proto proto/ringleader/v1/ring.proto \
 		proto/ringleader/v1/join.proto
+
+reference: setup  ## Write docs/reference anew from the API's routes and models
+	$(BIN)/python -m ringleader.api.reference docs/reference
 
 clean:  ## Remove the virtual environment and all caches
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -30,7 +30,9 @@ class BlockWire(Wire):
     name: Annotated[str, Field(min_length=1)] | None = None
     input: dict[str, Any] | None = None
     tool_use_id: Annotated[str, Field(min_length=1)] | None = None
-    content: Annotated[list[BlockWire] | None, BeforeValidator(_as_blocks)] = None
+    content: Annotated[
+        list[BlockWire] | None, BeforeValidator(_as_blocks, json_schema_input_type=str | list[BlockWire] | None)
+    ] = None
     is_error: bool | None = None
     source: Any = None
     title: str | None = None
@@ -42,7 +44,7 @@ class MessageWire(Wire):
     """Any turn. A system turn among the others is one of the newer spellings."""
 
     role: Literal["user", "assistant", "system"]
-    content: Annotated[list[BlockWire], BeforeValidator(_as_blocks)]
+    content: Annotated[list[BlockWire], BeforeValidator(_as_blocks, json_schema_input_type=str | list[BlockWire])]
 
 
 class ToolWire(Wire):
@@ -90,7 +92,9 @@ class CountWire(Wire):
 
     model: Annotated[str, Field(min_length=1)]
     messages: Annotated[list[MessageWire], Field(min_length=1)]
-    system: Annotated[list[BlockWire] | None, BeforeValidator(_as_blocks)] = None
+    system: Annotated[
+        list[BlockWire] | None, BeforeValidator(_as_blocks, json_schema_input_type=str | list[BlockWire] | None)
+    ] = None
     tools: list[ToolWire] | None = None
     tool_choice: ToolChoiceWire | None = None
     thinking: ThinkingWire | None = None

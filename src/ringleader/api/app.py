@@ -25,12 +25,14 @@ from ringleader.api.feed import Closers
 from ringleader.api.metrics import Metered, Metrics, MetricsDoor, make_counting
 from ringleader.api.models import Models
 from ringleader.api.openai_chat import ChatCompletions, NamedFinish
+from ringleader.api.openapi import OpenApi
 from ringleader.api.responses import Responses
-from ringleader.api.routes import add_routes
+from ringleader.api.routes import Route, add_routes
 from ringleader.api.serving import Serving
 from ringleader.api.tokens import Tokens
 from ringleader.errors import BadRequest
 
+ROUTES = web.AppKey("routes", list[Route])
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 52415
 KEEP_ALIVE_S = 10.0  # common proxies give up after 30 to 60 s of silence
@@ -92,6 +94,8 @@ def make_app(
         *MetricsDoor(metrics, view).routes(),
         *events.routes(),
     ]
+    routes += OpenApi(routes).routes()
+    app[ROUTES] = routes
     add_routes(app, routes)
     return app
 

@@ -7,6 +7,7 @@ from aiohttp import web
 import ringleader
 from ringleader.api.contracts import ClusterView
 from ringleader.api.routes import Route
+from ringleader.api.shapes import HealthBody
 from ringleader.values import Json
 
 WELCOME = "Ringleader {version}. Point an OpenAI client at {origin}/v1 (any key will do, unless one was set).\n"
@@ -25,7 +26,15 @@ class Cluster:
         """Where they are served."""
         return [
             Route("GET", "/v1/cluster", self.cluster, "cluster", "What this node believes of the cluster."),
-            Route("GET", "/health", self.health, "cluster", "Whether this node can serve.", fails=(503,)),
+            Route(
+                "GET",
+                "/health",
+                self.health,
+                "cluster",
+                "Whether this node can serve.",
+                answer=HealthBody,
+                fails=(503,),
+            ),
             Route("GET", "/ready", self.ready, "cluster", "Whether its models can be asked now.", fails=(503,)),
             Route("GET", "/", self.welcome, "cluster", "One line for people."),
         ]

@@ -16,6 +16,7 @@ from ringleader.api.ids import new_id
 from ringleader.api.openai_chat import FINGERPRINT
 from ringleader.api.routes import Route
 from ringleader.api.serving import Serving, warning_headers
+from ringleader.api.shapes import TextBody
 from ringleader.api.sse import EventStream
 from ringleader.errors import BadRequest
 
@@ -31,7 +32,8 @@ class Completions:
     def routes(self) -> list[Route]:
         """Where it is served."""
         about = "Continue a prompt as it is, without a chat template (OpenAI's older API)."
-        return [Route("POST", "/v1/completions", self.handle, "completions", about, body=CompletionWire)]
+        path, tag = "/v1/completions", "completions"
+        return [Route("POST", path, self.handle, tag, about, body=CompletionWire, answer=TextBody, event=TextBody)]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Serve one request."""

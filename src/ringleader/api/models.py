@@ -10,6 +10,7 @@ from ringleader.api import anthropic_models
 from ringleader.api.contracts import ModelCard, ModelShelf
 from ringleader.api.error_forms import ANTHROPIC_HEADER
 from ringleader.api.routes import Route
+from ringleader.api.shapes import ModelBody, ModelList
 from ringleader.errors import UnknownModel
 from ringleader.values import Json
 
@@ -23,8 +24,10 @@ class Models:
     def routes(self) -> builtins.list[Route]:
         """Where they are served."""
         return [
-            Route("GET", "/v1/models", self.list, "models", "All models that a request may name."),
-            Route("GET", "/v1/models/{id:.+}", self.one, "models", "One model by its id, which may hold slashes."),
+            Route("GET", "/v1/models", self.list, "models", "All models that a request may name.", answer=ModelList),
+            Route(
+                "GET", "/v1/models/{id:.+}", self.one, "models", "One model by its id.", answer=ModelBody, fails=(404,)
+            ),
         ]
 
     async def list(self, request: web.Request) -> web.Response:

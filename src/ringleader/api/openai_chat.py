@@ -19,6 +19,7 @@ from ringleader.api.openai_tools import ToolsAsked, in_functions_words, places_o
 from ringleader.api.openai_wire import ChatWire
 from ringleader.api.routes import Route
 from ringleader.api.serving import Serving, warning_headers
+from ringleader.api.shapes import ChatBody, ChatChunk
 from ringleader.api.sse import EventStream
 from ringleader.errors import CallerFault
 from ringleader.values import Answer
@@ -44,7 +45,8 @@ class ChatCompletions:
     def routes(self) -> list[Route]:
         """Where it is served."""
         about = "Answer a conversation, with tools or in a form of the client's own, as a whole or as a stream."
-        return [Route("POST", "/v1/chat/completions", self.handle, "chat", about, body=ChatWire)]
+        path = "/v1/chat/completions"
+        return [Route("POST", path, self.handle, "chat", about, body=ChatWire, answer=ChatBody, event=ChatChunk)]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Serve one request."""

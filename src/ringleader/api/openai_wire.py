@@ -63,7 +63,9 @@ class MessageWire(Wire):
     """Any turn; which fields a role wants is checked in `openai_history`."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: Annotated[list[PartWire] | None, BeforeValidator(_as_parts)] = None
+    content: Annotated[
+        list[PartWire] | None, BeforeValidator(_as_parts, json_schema_input_type=str | list[PartWire] | None)
+    ] = None
     name: str | None = None
     tool_calls: list[ToolCallWire] | None = None
     tool_call_id: Annotated[str, Field(min_length=1)] | None = None
@@ -139,7 +141,11 @@ class StreamOptionsWire(Wire):
     include_obfuscation: bool | None = None
 
 
-Stop = Annotated[list[Annotated[str, Field(min_length=1)]] | None, Field(max_length=4), BeforeValidator(_as_list)]
+Stop = Annotated[
+    list[Annotated[str, Field(min_length=1)]] | None,
+    Field(max_length=4),
+    BeforeValidator(_as_list, json_schema_input_type=str | list[str] | None),
+]
 
 
 class SamplingWire(Wire):

@@ -24,11 +24,13 @@ from ringleader.api.responses_tools import in_responses_words
 from ringleader.api.responses_wire import ResponsesWire
 from ringleader.api.routes import Query, Route
 from ringleader.api.serving import Serving, warning_headers
+from ringleader.api.shapes import DeletedBody, ItemPage, ResponseBody, ResponseEvent
 from ringleader.api.sse import EventStream
 from ringleader.api.validation import shown
 from ringleader.errors import BadRequest, CallerFault, ContextTooLong, NotFound, RingleaderError
 from ringleader.values import Answer, ChatRequest, Json
 
+TAG = "responses"
 LIST_MAX = 100
 LIST_DEFAULT = 20
 NOT_KEPT = "this node was started without a store for responses; send the whole input with store false"
@@ -56,12 +58,15 @@ class Responses:
             Query("order", "asc or desc; desc by default."),
             Query("after", "The id of the item after which the page begins."),
         )
+        body, answer, event = ResponsesWire, ResponseBody, ResponseEvent
+        listed = "What a response answered."
+        gone = (404,)
         return [
-            Route("POST", "/v1/responses", self.create, "responses", about, body=ResponsesWire),
-            Route("GET", one, self.retrieve, "responses", "A stored response.", fails=(404,)),
-            Route("DELETE", one, self.delete, "responses", "Forget a stored response.", fails=(404,)),
-            Route("POST", one + "/cancel", self.cancel, "responses", "Refused: no answer runs behind.", fails=(404,)),
-            Route("GET", one + "/input_items", self.input_items, "responses", "What a response answered.", query=page),
+            Route("POST", "/v1/responses", self.create, TAG, about, body=body, answer=answer, event=event),
+            Route("GET", one, self.retrieve, TAG, "A stored response.", answer=ResponseBody, fails=gone),
+            Route("DELETE", one, self.delete, TAG, "Forget a stored response.", answer=DeletedBody, fails=gone),
+            Route("POST", f"{one}/cancel", self.cancel, TAG, "Refused: answers end with their client.", fails=gone),
+            Route("GET", f"{one}/input_items", self.input_items, TAG, listed, answer=ItemPage, query=page, fails=gone),
         ]
 
     # ------------------------------------------------------------ create

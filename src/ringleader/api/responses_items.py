@@ -27,7 +27,7 @@ class PartItem(Wire):
     refusal: str | None = None
 
 
-Parts = Annotated[list[PartItem], BeforeValidator(_as_input)]
+Parts = Annotated[list[PartItem], BeforeValidator(_as_input, json_schema_input_type=str | list[PartItem])]
 
 
 class MessageItem(Wire):

@@ -45,6 +45,7 @@ SHELL_TOOL = Tool(
         "additionalProperties": False,
     },
 )
+_PARAMS = {"response_format": "text.format.schema"}  # of a format, nothing but its schema can be wrong later
 _NESTED = re.compile(r"\b(tools\[\d+\])\.(?:function|custom)\b")
 
 
@@ -67,7 +68,7 @@ def in_responses_words(fault: CallerFault) -> CallerFault:
     """A fault found later, with fields named as this API has them."""
     text, param = _renamed(str(fault)), fault.param
     if param is not None:
-        param = "input" if param.startswith("messages") else _renamed(param)
+        param = _PARAMS.get(param) or ("input" if param.startswith("messages") else _renamed(param))
     return type(fault)(text, param=param, code=fault.code)
 
 
