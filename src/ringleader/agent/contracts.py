@@ -12,7 +12,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -76,7 +76,8 @@ class ToolContract:
     """One tool. `run` takes the checked arguments by name; a plain function runs in a thread, a coroutine on the loop.
 
     `arguments` is the pydantic model that checks them; without one `parameters` does, a JSON schema from elsewhere.
-    `result` checks what `run` returns (None: any JSON value). A step of tier n may use tools of tiers 0 to n.
+    `result` checks what `run` returns (None: any JSON value); a `ToolResult` goes to the model as it is. A step of
+    tier n may use tools of tiers 0 to n.
     `approval`: "never" asks nobody, "once" asks before the first call of a run, "always" before each.
     """
 
@@ -153,6 +154,8 @@ class ToolContract:
         return ToolResult(f"{self.name} failed: {type(error).__name__}: {error}"[:2000], failure="failed")
 
     def _checked(self, value: Any) -> ToolResult:
+        if isinstance(value, ToolResult):  # the tool has its own text for the model
+            return replace(value, text=_shortened(value.text, self.result_chars_max))
         checker: TypeAdapter[Any] = self.result or TypeAdapter(Any)
         try:
             plain = checker.dump_python(checker.validate_python(value, strict=True), mode="json")

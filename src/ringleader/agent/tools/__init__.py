@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ringleader.agent.contracts import Registry
-from ringleader.agent.tools import verify_fact
+from ringleader.agent.tools import calculator, verify_fact
 
 
 def builtin_tools() -> Registry:
     """A new registry of the tools that need no settings and touch nothing."""
-    return Registry([verify_fact.verify_fact])
+    return Registry([verify_fact.verify_fact, calculator.calculator])
