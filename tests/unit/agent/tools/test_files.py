@@ -55,7 +55,7 @@ def test_a_directory_is_listed_without_what_is_hidden(read: ToolContract, root: 
 
 
 @pytest.mark.parametrize(
-    "path", ["../secret", "inner/../../secret", "/etc/passwd", "..", "/", "inner/../../root/../secret"]
+    "path", ["../secret", "inner/../../secret", "/etc/passwd", "..", "/", "inner/../../other/../secret"]
 )
 def test_paths_out_of_the_root_are_refused(read: ToolContract, path: str) -> None:
     with pytest.raises(ToolFault, match="outside of the directory"):
