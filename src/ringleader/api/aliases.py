@@ -5,11 +5,20 @@ Applied once, before everything that an API asks of a node: answers tell the mod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from ringleader.api.contracts import Answerer, ModelCard, ModelShelf, Tokenizing
+from ringleader.api.contracts import (
+    Answerer,
+    ModelCard,
+    ModelDetails,
+    ModelFacts,
+    ModelLibrary,
+    ModelShelf,
+    PullStep,
+    Tokenizing,
+)
 from ringleader.errors import BadRequest
 from ringleader.values import Answer, ChatRequest, ModelId
 
@@ -76,6 +85,26 @@ class AliasedShelf:
             (ModelId(alias), known.get(ModelId(name))) for alias, name in self._aliases.listed if alias not in known
         ]
         return [*cards, *(replace(card, id=alias) for alias, card in made if card is not None)]
+
+
+class AliasedLibrary:
+    """A ModelLibrary that is asked by any name; it lists real ones."""
+
+    def __init__(self, inner: ModelLibrary, aliases: Aliases) -> None:
+        self._inner = inner
+        self._real = aliases.real
+
+    async def facts(self) -> list[ModelFacts]:
+        """As the inner one."""
+        return await self._inner.facts()
+
+    async def details(self, model: ModelId) -> ModelDetails:
+        """As the inner one."""
+        return await self._inner.details(self._real(model))
+
+    def pull(self, reference: str) -> AsyncGenerator[PullStep, None]:
+        """As the inner one."""
+        return self._inner.pull(self._real(ModelId(reference)))
 
 
 class AliasedTokenizing:

@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from ringleader.api import malformed, unserved
-from ringleader.api.aliases import AliasedAnswerer, AliasedShelf, AliasedTokenizing, Aliases
+from ringleader.api.aliases import AliasedAnswerer, AliasedLibrary, AliasedShelf, AliasedTokenizing, Aliases
 from ringleader.api.anthropic_messages import Messages
 from ringleader.api.auth import NO_KEYS, is_loopback, make_auth
 from ringleader.api.body import BODY_BYTES_MAX
 from ringleader.api.cluster import Cluster
 from ringleader.api.completions import Completions
-from ringleader.api.contracts import Answerer, ClusterView, Keys, ModelShelf, ResponseStore, Tokenizing
+from ringleader.api.contracts import Answerer, ClusterView, Keys, ModelLibrary, ModelShelf, ResponseStore, Tokenizing
 from ringleader.api.cors import allow, make_cors
 from ringleader.api.events import Events
 from ringleader.api.faults import faults_middleware
 from ringleader.api.feed import Closers
 from ringleader.api.metrics import Metered, Metrics, MetricsDoor, make_counting
 from ringleader.api.models import Models
+from ringleader.api.ollama_chat import OllamaChat
+from ringleader.api.ollama_models import OllamaModels
 from ringleader.api.openai_chat import ChatCompletions, NamedFinish
 from ringleader.api.openapi import OpenApi
 from ringleader.api.responses import Responses
@@ -47,6 +49,7 @@ def make_app(
     *,
     tokenizing: Tokenizing | None = None,
     responses: ResponseStore | None = None,
+    library: ModelLibrary | None = None,
     keys: Keys = NO_KEYS,
     origins: tuple[str, ...] = (),
     loopback_only: bool = True,
@@ -64,6 +67,7 @@ def make_app(
         names = Aliases(aliases)
         answerer, shelf = AliasedAnswerer(answerer, names), AliasedShelf(shelf, names)
         tokenizing = None if tokenizing is None else AliasedTokenizing(tokenizing, names)
+        library = None if library is None else AliasedLibrary(library, names)
     auth = make_auth(keys, loopback_only=loopback_only, origins=origins)
     metrics = Metrics()
     app = web.Application(
@@ -89,6 +93,8 @@ def make_app(
         *([] if tokenizing is None else Tokens(tokenizing).routes()),
         *unserved.routes(),
         *messages.routes(),
+        *OllamaChat(serving, library).routes(),
+        *OllamaModels(library).routes(),
         *Models(shelf).routes(),
         *Cluster(view).routes(),
         *MetricsDoor(metrics, view).routes(),

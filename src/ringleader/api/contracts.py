@@ -5,6 +5,7 @@ Nothing here does anything; `/v1/cluster`'s JSON is drawn at `ClusterView.cluste
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -68,6 +69,63 @@ class ModelShelf(Protocol):
 
     async def cards(self) -> list[ModelCard]:
         """All of them, loaded or only stored, each id once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What a model's files say, as far as they are known here: 0 and "" for what is not.
+
+    `modified` in Unix seconds; `weights` says dtype and bits ("fp32", "4-bit, fp16"); `parameters` is about right.
+    """
+
+    id: ModelId
+    loaded: bool
+    modified: int
+    digest: str = ""
+    family: str = ""
+    weights: str = ""
+    size_bytes: int = 0
+    parameters: int = 0
+    layers: int = 0
+    hidden_size: int = 0
+    context_max: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDetails:
+    """One model in full: its facts, its chat template ("" for none), and whether it reasons."""
+
+    facts: ModelFacts
+    template: str
+    thinks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PullStep:
+    """How far a pull has come: what is done now, and how much of it in bytes or tensors (0 where it is not known)."""
+
+    stage: str
+    done: int = 0
+    total: int = 0
+
+
+class ModelLibrary(Protocol):
+    """The models of this node's store and cluster, and how more of them come here."""
+
+    async def facts(self) -> list[ModelFacts]:
+        """Of all models that a request may name, each once."""
+        ...
+
+    async def details(self, model: ModelId) -> ModelDetails:
+        """Of one. May take a second. Raises UnknownModel, ModelFault, ModelUnsupported."""
+        ...
+
+    def pull(self, reference: str) -> AsyncGenerator[PullStep, None]:
+        """Fetch a model, telling how it goes. Closing it early stops the fetch; what came is kept for the next.
+
+        Raises BadRequest, UnknownModel, ModelFault.
+        """
         ...
 
 

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from ringleader.api.anthropic_faults import AnthropicForm
 from ringleader.api.fault_table import Fault, Kind
+from ringleader.api.ollama_faults import OllamaForm
 from ringleader.values import Json
 
 
@@ -51,9 +52,10 @@ class OpenAIForm:
 
 OPENAI = OpenAIForm()
 ANTHROPIC = AnthropicForm()
+OLLAMA = OllamaForm()
 ANTHROPIC_HEADER = "anthropic-version"  # its clients send it always; with `/v1/models` nothing else tells them apart
 # The first whose path begins the request's; OpenAI's for any other.
-FORMS: tuple[tuple[str, Form], ...] = (("/v1/messages", ANTHROPIC),)
+FORMS: tuple[tuple[str, Form], ...] = (("/v1/messages", ANTHROPIC), ("/api/", OLLAMA))
 
 
 def form_of(request: web.Request) -> Form:

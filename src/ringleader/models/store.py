@@ -190,7 +190,7 @@ class Store:
         name, size = _shown(directory.name), _disk_bytes(directory)
         try:
             costs = read_costs(directory, ModelId(name))
-            weights = _weights(directory)
+            weights = weights_of(directory)
         except RingleaderError as error:
             return StoredModel(name, "broken", size_bytes=size, path=directory, note=str(error))
         return StoredModel(name, "ready", costs.family, costs.layers, size, weights, directory)
@@ -222,6 +222,15 @@ class Store:
             ) from error
 
 
+def weights_of(directory: Path) -> str:
+    """Dtype and bits of a model's weights ("fp32", "4-bit, fp16"). Raises ModelFault."""
+    tensors = {name: entry for header in read_headers(directory).values() for name, entry in header.tensors.items()}
+    floats = {"F32": "fp32", "F16": "fp16", "BF16": "bf16"}[activation_dtype(tensors)]
+    table = read_config(directory).value("quantization")
+    bits = table.get("bits") if isinstance(table, dict) else None
+    return f"{bits}-bit, {floats}" if isinstance(bits, int) else floats
+
+
 def _directory_name(reference: str) -> str:
     """The directory of a named model inside the store. Raises UnknownModel for what can be no name at all."""
     if found := NAME.fullmatch(reference):
@@ -243,16 +252,8 @@ def _short_names() -> str:
     return ", ".join(entry.name for entry in CATALOGUE)
 
 
-def _weights(directory: Path) -> str:
-    tensors = {name: entry for header in read_headers(directory).values() for name, entry in header.tensors.items()}
-    floats = {"F32": "fp32", "F16": "fp16", "BF16": "bf16"}[activation_dtype(tensors)]
-    table = read_config(directory).value("quantization")
-    bits = table.get("bits") if isinstance(table, dict) else None
-    return f"{bits}-bit, {floats}" if isinstance(bits, int) else floats
-
-
 def _require_weights(directory: Path, weights: Weights) -> None:
-    stored: Weights = "packed" if "bit" in _weights(directory) else "dense"
+    stored: Weights = "packed" if "bit" in weights_of(directory) else "dense"
     if stored != weights:
         raise ModelFault(
             f"{directory.name} is here with {stored} weights; for {weights} ones first: "

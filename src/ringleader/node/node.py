@@ -37,6 +37,7 @@ from ringleader.node.doorkeeper import Doorkeeper, api_tls
 from ringleader.node.identity import Came, Identity, identify
 from ringleader.node.ingress import Ingress
 from ringleader.node.inventory import Inventory
+from ringleader.node.library import ShelfLibrary
 from ringleader.node.mastership import Mastership
 from ringleader.node.perform import Hands
 from ringleader.node.probes import MEMORY, Probes, Surroundings
@@ -263,6 +264,7 @@ class Node:
             self._view,
             self._view,
             tokenizing=ShelfTokenizing(self._shelf),
+            library=ShelfLibrary(self._shelf, self._shelf.store, self._view.cards),
             responses=self._responses,
             keys=keys,
             origins=tuple(check_origin(each) for each in o.cors),

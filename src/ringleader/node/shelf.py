@@ -167,6 +167,11 @@ class Shelf:
         """An entry that was opened before."""
         return self._entries[model]
 
+    def costs_of(self, model: ModelId) -> ModelCosts | None:
+        """Of a model that was opened before; None for any other."""
+        entry = self._entries.get(model)
+        return None if entry is None else entry.costs
+
     async def cards(self) -> list[ModelCard]:
         """For `/v1/models`."""
         return await asyncio.to_thread(self._cards)

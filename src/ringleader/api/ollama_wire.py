@@ -1,0 +1,124 @@
+"""Ollama's requests as they stand on the wire. Shapes and ranges only: `ollama_read` reads what fields say together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from ringleader.api.validation import Wire
+
+
+def _as_list(stop: Any) -> Any:
+    return [stop] if isinstance(stop, str) else stop
+
+
+class CalledWire(Wire):
+    """The function of a call in the history. Arguments are an object; some clients send its text."""
+
+    name: Annotated[str, Field(min_length=1)]
+    arguments: dict[str, Any] | str | None = None
+
+
+class CallWire(Wire):
+    """A call in the history; newer clients send its id back."""
+
+    id: str | None = None
+    function: CalledWire
+
+
+class MessageWire(Wire):
+    """Any turn. A result names its tool (`tool_name`, once `name`), and its call where the client knows its id."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str | None = None
+    thinking: str | None = None
+    images: list[Any] | None = None
+    tool_calls: list[CallWire] | None = None
+    tool_name: str | None = None
+    name: str | None = None
+    tool_call_id: str | None = None
+
+
+class FunctionWire(Wire):
+    """A function that the model may call."""
+
+    name: Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,128}$")]
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class ToolWire(Wire):
+    """A tool."""
+
+    type: Literal["function"] = "function"
+    function: FunctionWire
+
+
+class OptionsWire(Wire):
+    """The options that say how tokens are picked and where the answer ends. The others speak of a machine."""
+
+    temperature: Annotated[float, Field(ge=0, le=100)] | None = None
+    top_k: Annotated[int, Field(ge=-1)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    repeat_penalty: Annotated[float, Field(gt=0)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    seed: int | None = None
+    num_predict: int | None = None
+    num_ctx: Annotated[int, Field(ge=0)] | None = None
+    stop: Annotated[
+        list[Annotated[str, Field(min_length=1)]] | None, Field(max_length=64), BeforeValidator(_as_list)
+    ] = None
+    mirostat: int | None = None
+    tfs_z: float | None = None
+    typical_p: float | None = None
+
+
+class AskWire(Wire):
+    """What both ways of asking have in common. null is the same as absent wherever a default exists."""
+
+    model: Annotated[str, Field(min_length=1)]
+    stream: bool | None = None
+    format: dict[str, Any] | Literal["", "json"] | None = None
+    think: bool | Literal["low", "medium", "high", "max"] | None = None
+    options: dict[str, Any] | None = None
+    keep_alive: float | str | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+
+
+class ChatWire(AskWire):
+    """The body of `POST /api/chat`. `tool_choice` is an addition of ours, in OpenAI's spelling."""
+
+    messages: list[MessageWire] | None = None
+    tools: list[ToolWire] | None = None
+    tool_choice: Any = None
+
+
+class GenerateWire(AskWire):
+    """The body of `POST /api/generate`."""
+
+    prompt: str | None = None
+    system: str | None = None
+    suffix: str | None = None
+    template: str | None = None
+    context: list[int] | None = None
+    raw: bool | None = None
+    images: list[Any] | None = None
+
+
+class NamedWire(Wire):
+    """The body of what is asked about one model. `name` is the older spelling."""
+
+    model: str | None = None
+    name: str | None = None
+    verbose: bool | None = None
+
+
+class PullWire(NamedWire):
+    """The body of `POST /api/pull`."""
+
+    stream: bool | None = None
+    insecure: bool | None = None
