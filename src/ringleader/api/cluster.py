@@ -10,7 +10,10 @@ from ringleader.api.routes import Route
 from ringleader.api.shapes import HealthBody
 from ringleader.values import Json
 
-WELCOME = "Ringleader {version}. Point an OpenAI client at {origin}/v1 (any key will do, unless one was set).\n"
+WELCOME = (
+    "Ringleader {version}. Point an OpenAI client at {origin}/v1, or one of Anthropic's or Ollama's at {origin} "
+    "(any key will do, unless one was made).\n"
+)
 
 
 READY = "ready"

@@ -1,4 +1,4 @@
-"""What Ollama's clients ask about models: `/api/tags`, `ps`, `show`, `pull` and `version`; and what is never served."""
+"""What Ollama's clients ask about models: `/api/tags`, `ps`, `show`, `pull` and `version`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from aiohttp import web
 import ringleader
 from ringleader.api.body import read_object
 from ringleader.api.contracts import ModelDetails, ModelFacts, ModelLibrary
-from ringleader.api.fault_table import Fault
-from ringleader.api.faults import fault_response
 from ringleader.api.json_lines import FRAMING, write_lines
 from ringleader.api.ollama_answer import timestamp
 from ringleader.api.ollama_read import model_of
@@ -29,13 +27,6 @@ API_VERSION = "0.13.0"
 KEPT_S = 365 * 86400
 HUBS = ("hf.co/", "huggingface.co/")
 SUCCESS = {"status": "success"}
-NEVER = {
-    "/api/embed": "no model here gives embeddings",
-    "/api/embeddings": "no model here gives embeddings",
-    "/api/create": "models are made elsewhere; fetch one with POST /api/pull",
-    "/api/copy": "other names for a model: ringleader node --alias",
-    "/api/push": "models leave this node by no way",
-}
 
 
 class OllamaModels:
@@ -53,9 +44,6 @@ class OllamaModels:
         """Where they are served."""
         tag = "ollama"
         routes = [Route("GET", "/api/version", self.version, tag, "Whose API this is, and as of which version.")]
-        routes += [
-            Route("POST", path, self.never, tag, f"Not served: {why}.", fails=(501,)) for path, why in NEVER.items()
-        ]
         if self._found is None:
             return routes
         pull = "Fetch a model into this node's store, and tell how it goes."
@@ -70,11 +58,6 @@ class OllamaModels:
     async def version(self, request: web.Request) -> web.Response:
         """The API's version, and ours."""
         return web.json_response({"version": API_VERSION, "ringleader": ringleader.__version__})
-
-    async def never(self, request: web.Request) -> web.Response:
-        """What this server does not do, whatever the request."""
-        why = NEVER[request.path]
-        return fault_response(request, Fault("unserved", 501, f"{request.path} is not served here: {why}."))
 
     async def tags(self, request: web.Request) -> web.Response:
         """All models, the loaded ones first."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ringleader.api.ollama_wire import AskWire, ChatWire, GenerateWire, MessageWire, OptionsWire, ToolWire
 from ringleader.api.openai_read import INT32_MAX, SEED_MASK
@@ -23,7 +23,6 @@ UNSERVED = {
     "suffix": "there is no infilling",
     "template": "the prompt is made by the model's own chat template",
     "context": "send the whole conversation to /api/chat",
-    "raw": "the prompt is made by the model's own chat template; POST /v1/completions takes a bare prompt",
 }
 # Samplers that do not exist here, and the values that ask for nothing.
 _SAMPLERS = {"mirostat": 0, "tfs_z": 1.0, "typical_p": 1.0}
@@ -71,9 +70,16 @@ def read_generate(body: dict[str, Json]) -> Asked:
     for field, advice in UNSERVED.items():
         if getattr(wire, field):
             raise _unsupported(field, f"{field!r} is not supported: {advice}.")
+    if wire.raw and wire.system:
+        raise _unsupported(
+            "system", "a raw prompt has no system message: write it into the prompt, or leave out 'raw'."
+        )
     messages = [Message("system", wire.system)] if wire.system else []
     messages += [Message("user", wire.prompt)] if wire.prompt else []
-    return _asked(wire, tuple(messages) if wire.prompt else (), (), None)
+    asked = _asked(wire, tuple(messages) if wire.prompt else (), (), None)
+    if not wire.raw or asked.request is None:
+        return asked
+    return replace(asked, request=replace(asked.request, messages=(), raw=wire.prompt))
 
 
 def model_of(name: str) -> ModelId:
@@ -144,7 +150,7 @@ def _refuse_samplers(options: OptionsWire) -> None:
             raise _unsupported(f"options.{name}", "this sampler does not exist here; use temperature, top_p or min_p.")
 
 
-def _is_zero(keep_alive: float | str | None) -> bool:
+def _is_zero(keep_alive: Json) -> bool:
     return keep_alive in (0, "0", "0s", "0m")
 
 
@@ -183,7 +189,7 @@ def _history(wires: list[MessageWire]) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def _call(index: int, number: int, id_: str | None, name: str, arguments: dict[str, Json] | str | None) -> ToolCall:
+def _call(index: int, number: int, id_: str | None, name: str, arguments: Json) -> ToolCall:
     text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
     # Nine letters and digits, which every chat template takes.
     return ToolCall(id_ or f"o{index % 10**5:05d}{number % 1000:03d}", name, text)

@@ -4,20 +4,40 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from ringleader.api.validation import Wire
+
+EFFORTS = ("low", "medium", "high", "max")
 
 
 def _as_list(stop: Any) -> Any:
     return [stop] if isinstance(stop, str) else stop
 
 
+def _arguments(value: Any) -> Any:
+    if value is not None and not isinstance(value, dict | str):
+        raise ValueError("expected an object")
+    return value
+
+
+def _format(value: Any) -> Any:
+    if value not in (None, "", "json") and not isinstance(value, dict):
+        raise ValueError("expected 'json' or a JSON schema")
+    return value
+
+
+def _think(value: Any) -> Any:
+    if value is not None and not isinstance(value, bool) and value not in EFFORTS:
+        raise ValueError(f"expected true, false or one of {', '.join(EFFORTS)}")
+    return value
+
+
 class CalledWire(Wire):
     """The function of a call in the history. Arguments are an object; some clients send its text."""
 
     name: Annotated[str, Field(min_length=1)]
-    arguments: dict[str, Any] | str | None = None
+    arguments: Annotated[Any, AfterValidator(_arguments)] = None
 
 
 class CallWire(Wire):
@@ -81,10 +101,10 @@ class AskWire(Wire):
 
     model: Annotated[str, Field(min_length=1)]
     stream: bool | None = None
-    format: dict[str, Any] | Literal["", "json"] | None = None
-    think: bool | Literal["low", "medium", "high", "max"] | None = None
+    format: Annotated[Any, AfterValidator(_format)] = None
+    think: Annotated[Any, AfterValidator(_think)] = None
     options: dict[str, Any] | None = None
-    keep_alive: float | str | None = None
+    keep_alive: Any = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
 

@@ -17,6 +17,11 @@ UNSERVED: Mapping[str, str] = {
     "/v1/audio/speech": "Only text is made here.",
     "/v1/audio/transcriptions": "Only text is read here.",
     "/v1/moderations": "There is no moderation here.",
+    "/api/embed": "None of the models here makes embeddings. Run an embedding model elsewhere.",
+    "/api/embeddings": "None of the models here makes embeddings. Run an embedding model elsewhere.",
+    "/api/create": "Models are made elsewhere; fetch one with POST /api/pull.",
+    "/api/copy": "Models have one name; give them others with ringleader node --alias.",
+    "/api/push": "Models leave this node by no way.",
 }
 
 

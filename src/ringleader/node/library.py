@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
@@ -12,14 +11,12 @@ from ringleader.api.contracts import ModelCard, ModelDetails, ModelFacts, PullSt
 from ringleader.errors import ModelFault, RingleaderError
 from ringleader.models.headers import read_costs
 from ringleader.models.reporter import Unit
-from ringleader.models.store import Store, weights_of
+from ringleader.models.store import Store
+from ringleader.models.weighed import weigh
 from ringleader.node.shelf import Shelf
 from ringleader.values import ModelCosts, ModelId
 
 STEPS_MAX = 64  # not told yet; progress that nobody reads in time is left out
-_BITS = re.compile(r"(\d+)-bit")
-_DTYPE_BITS = {"fp32": 32.0}
-SCALE_BITS = 0.5  # a scale and a bias of 16 bits each for 64 packed numbers
 
 
 class ShelfLibrary:
@@ -38,16 +35,11 @@ class ShelfLibrary:
         """Opens the model as a request for it would."""
         entry = await self._shelf.entry(model)
         created = int((entry.directory / "config.json").stat().st_mtime)
-        loaded = model in self._shelf.loaded
-        facts = _described(
-            ModelCard(model, created, loaded), entry.costs, await asyncio.to_thread(self._weights, model)
-        )
-        voice = entry.voice
-        return ModelDetails(
-            replace(facts, context_max=voice.context_max),
-            voice.tokenizer.chat_template or "",
-            voice.dialect.thinking is not None,
-        )
+        card = ModelCard(model, created, model in self._shelf.loaded, entry.voice.context_max)
+        facts = await asyncio.to_thread(self._facts, card)
+        thinking = entry.voice.dialect.thinking
+        thinks = thinking is not None and thinking.expected
+        return ModelDetails(facts, entry.voice.tokenizer.chat_template or "", thinks)
 
     async def pull(self, reference: str) -> AsyncGenerator[PullStep, None]:
         """In a thread, which is told to stop when nobody listens any more."""
@@ -65,42 +57,31 @@ class ShelfLibrary:
 
     def _facts(self, card: ModelCard) -> ModelFacts:
         """As far as they are known here: the weights may be another node's."""
+        bare = ModelFacts(card.id, card.loaded, card.created, context_max=card.context_max or 0)
         try:
             directory, _ = self._shelf.find(card.id)
-            return _described(card, read_costs(directory, card.id), self._weights(card.id))
+            weighed, costs = weigh(directory), read_costs(directory, card.id)
         except RingleaderError:
-            costs = self._shelf.costs_of(card.id)
-            bare = ModelFacts(card.id, card.loaded, card.created, context_max=card.context_max or 0)
-            return bare if costs is None else _described(card, costs, "")
+            borrowed = self._shelf.costs_of(card.id)
+            return bare if borrowed is None else _with_costs(bare, borrowed)
+        return replace(
+            _with_costs(bare, costs),
+            weights=weighed.kind,
+            parameters=weighed.parameters,
+            size_bytes=weighed.size_bytes,
+        )
 
-    def _weights(self, model: ModelId) -> str:
-        try:
-            return weights_of(self._shelf.find(model)[0])
-        except RingleaderError:
-            return ""
 
-
-def _described(card: ModelCard, costs: ModelCosts, weights: str) -> ModelFacts:
-    return ModelFacts(
-        id=card.id,
-        loaded=card.loaded,
-        modified=card.created,
+def _with_costs(facts: ModelFacts, costs: ModelCosts) -> ModelFacts:
+    return replace(
+        facts,
         digest=costs.digest,
         family=costs.family,
-        weights=weights,
-        size_bytes=costs.weight_bytes,
-        parameters=round(costs.weight_bytes * 8 / _bits(weights)),
         layers=costs.layers,
         hidden_size=costs.hidden_size,
-        context_max=card.context_max or costs.context_max,
+        size_bytes=costs.weight_bytes,
+        context_max=facts.context_max or costs.context_max,
     )
-
-
-def _bits(weights: str) -> float:
-    """About how many bits a parameter takes."""
-    if found := _BITS.search(weights):
-        return int(found[1]) + SCALE_BITS
-    return _DTYPE_BITS.get(weights, 16.0)
 
 
 def _forget(task: asyncio.Task[object]) -> None:
