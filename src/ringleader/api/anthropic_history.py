@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from itertools import takewhile
 
-from ringleader.api.anthropic_wire import BlockWire, MessageWire, wrong
+from ringleader.api.anthropic_wire import AnthropicMessageWire, BlockWire, wrong
 from ringleader.errors import BadRequest
 from ringleader.values import Message, ToolCall
 
@@ -21,7 +21,7 @@ ERROR = "Error: "
 _UNREAD = {"image", "container_upload", "server_tool_use", "mcp_tool_use", "mcp_tool_result", "compaction", "fallback"}
 
 
-def read_history(system: list[BlockWire] | None, wires: list[MessageWire]) -> tuple[Message, ...]:
+def read_history(system: list[BlockWire] | None, wires: list[AnthropicMessageWire]) -> tuple[Message, ...]:
     """The conversation so far.
 
     Raises:
@@ -76,7 +76,7 @@ def _systems_after_results(messages: list[Message]) -> tuple[Message, ...]:
 # ---------------------------------------------------------------- a user's turns, and an assistant's
 
 
-def _user_run(run: Sequence[MessageWire], first: int, open_calls: tuple[ToolCall, ...]) -> list[Message]:
+def _user_run(run: Sequence[AnthropicMessageWire], first: int, open_calls: tuple[ToolCall, ...]) -> list[Message]:
     """Turns of the user in a row are one to the API, so all of them may hold results."""
     names = {call.id: call.name for call in open_calls}
     results: list[Message] = []
@@ -122,7 +122,7 @@ def _check_answered(calls: tuple[ToolCall, ...], answered: tuple[str | None, ...
         )
 
 
-def _assistant(wire: MessageWire, path: str) -> Message:
+def _assistant(wire: AnthropicMessageWire, path: str) -> Message:
     texts: list[str] = []
     thoughts: list[str] = []
     calls: list[ToolCall] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ringleader.api.anthropic_wire import ToolChoiceWire, ToolWire, wrong
+from ringleader.api.anthropic_wire import AnthropicToolWire, ToolChoiceWire, wrong
 from ringleader.errors import BadRequest
 from ringleader.values import Json, Tool
 
@@ -101,7 +101,7 @@ KNOWN: Mapping[str, Known] = {
 }
 
 
-def read_tools(wires: list[ToolWire]) -> tuple[Tool, ...]:
+def read_tools(wires: list[AnthropicToolWire]) -> tuple[Tool, ...]:
     """What may be called. A repeated tool is one tool.
 
     Raises:
@@ -115,7 +115,7 @@ def read_tools(wires: list[ToolWire]) -> tuple[Tool, ...]:
     return tuple(tools.values())
 
 
-def _tool(wire: ToolWire, path: str) -> Tool:
+def _tool(wire: AnthropicToolWire, path: str) -> Tool:
     if wire.type in OWN:
         if wire.input_schema is None:
             raise wrong(f"{path}.input_schema", "Field required")

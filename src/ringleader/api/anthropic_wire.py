@@ -40,14 +40,14 @@ class BlockWire(Wire):
     tool_name: str | None = None
 
 
-class MessageWire(Wire):
+class AnthropicMessageWire(Wire):
     """Any turn. A system turn among the others is one of the newer spellings."""
 
     role: Literal["user", "assistant", "system"]
     content: Annotated[list[BlockWire], BeforeValidator(_as_blocks, json_schema_input_type=str | list[BlockWire])]
 
 
-class ToolWire(Wire):
+class AnthropicToolWire(Wire):
     """A tool of the client's own, or one whose schema its type stands for."""
 
     name: Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,128}$")]
@@ -91,11 +91,11 @@ class CountWire(Wire):
     """The body of `POST /v1/messages/count_tokens`: what makes the prompt."""
 
     model: Annotated[str, Field(min_length=1)]
-    messages: Annotated[list[MessageWire], Field(min_length=1)]
+    messages: Annotated[list[AnthropicMessageWire], Field(min_length=1)]
     system: Annotated[
         list[BlockWire] | None, BeforeValidator(_as_blocks, json_schema_input_type=str | list[BlockWire] | None)
     ] = None
-    tools: list[ToolWire] | None = None
+    tools: list[AnthropicToolWire] | None = None
     tool_choice: ToolChoiceWire | None = None
     thinking: ThinkingWire | None = None
     output_config: OutputWire | None = None

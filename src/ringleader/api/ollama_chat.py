@@ -14,7 +14,7 @@ from ringleader.api.json_lines import FRAMING, JsonLines, write_lines
 from ringleader.api.ollama_answer import Frame, Lines, Times, Whole, nothing_said
 from ringleader.api.ollama_faults import in_ollama_words, places_of_ollama
 from ringleader.api.ollama_read import Asked, read_chat, read_generate
-from ringleader.api.ollama_wire import ChatWire, GenerateWire
+from ringleader.api.ollama_wire import GenerateWire, OllamaChatWire
 from ringleader.api.routes import Route
 from ringleader.api.serving import Serving, warning_headers
 from ringleader.errors import BadRequest, CallerFault
@@ -42,7 +42,7 @@ class OllamaChat:
         chat = "Answer a conversation as Ollama does, line by line."
         generate = "Answer a prompt as Ollama does, line by line."
         return [
-            Route("POST", "/api/chat", self.chat, "ollama", chat, body=ChatWire, framing=FRAMING),
+            Route("POST", "/api/chat", self.chat, "ollama", chat, body=OllamaChatWire, framing=FRAMING),
             Route("POST", "/api/generate", self.generate, "ollama", generate, body=GenerateWire, framing=FRAMING),
         ]
 

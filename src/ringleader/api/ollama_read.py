@@ -9,7 +9,14 @@ import json
 import secrets
 from dataclasses import dataclass, replace
 
-from ringleader.api.ollama_wire import AskWire, ChatWire, GenerateWire, MessageWire, OptionsWire, ToolWire
+from ringleader.api.ollama_wire import (
+    AskWire,
+    GenerateWire,
+    OllamaChatWire,
+    OllamaMessageWire,
+    OllamaToolWire,
+    OptionsWire,
+)
 from ringleader.api.openai_read import INT32_MAX, SEED_MASK
 from ringleader.api.validation import parse, shown
 from ringleader.errors import BadRequest
@@ -56,7 +63,7 @@ def read_chat(body: dict[str, Json]) -> Asked:
     Raises:
         BadRequest: a field is wrong, contradicts another, or cannot be honoured.
     """
-    wire = parse(ChatWire, body)
+    wire = parse(OllamaChatWire, body)
     tools = tuple(_tool(each) for each in wire.tools or [])
     messages = _history(wire.messages or [])
     return _asked(wire, messages, tools, wire.tool_choice)
@@ -154,7 +161,7 @@ def _is_zero(keep_alive: Json) -> bool:
     return keep_alive in (0, "0", "0s", "0m")
 
 
-def _tool(wire: ToolWire) -> Tool:
+def _tool(wire: OllamaToolWire) -> Tool:
     return Tool(wire.function.name, wire.function.description or "", wire.function.parameters)
 
 
@@ -165,7 +172,7 @@ def _unsupported(path: str, why: str) -> BadRequest:
 # ---------------------------------------------------------------- the history
 
 
-def _history(wires: list[MessageWire]) -> tuple[Message, ...]:
+def _history(wires: list[OllamaMessageWire]) -> tuple[Message, ...]:
     """Results find their calls by id, by the tool's name, or by their order: the API gives them no ids of its own."""
     messages: list[Message] = []
     open_calls: list[ToolCall] = []
@@ -195,7 +202,7 @@ def _call(index: int, number: int, id_: str | None, name: str, arguments: Json) 
     return ToolCall(id_ or f"o{index % 10**5:05d}{number % 1000:03d}", name, text)
 
 
-def _answered(wire: MessageWire, path: str, open_calls: list[ToolCall]) -> ToolCall:
+def _answered(wire: OllamaMessageWire, path: str, open_calls: list[ToolCall]) -> ToolCall:
     name = wire.tool_name or wire.name
     for call in open_calls:
         if wire.tool_call_id is not None and call.id == wire.tool_call_id:

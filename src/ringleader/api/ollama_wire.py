@@ -33,34 +33,34 @@ def _think(value: Any) -> Any:
     return value
 
 
-class CalledWire(Wire):
+class OllamaCalledWire(Wire):
     """The function of a call in the history. Arguments are an object; some clients send its text."""
 
     name: Annotated[str, Field(min_length=1)]
     arguments: Annotated[Any, AfterValidator(_arguments)] = None
 
 
-class CallWire(Wire):
+class OllamaCallWire(Wire):
     """A call in the history; newer clients send its id back."""
 
     id: str | None = None
-    function: CalledWire
+    function: OllamaCalledWire
 
 
-class MessageWire(Wire):
+class OllamaMessageWire(Wire):
     """Any turn. A result names its tool (`tool_name`, once `name`), and its call where the client knows its id."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str | None = None
     thinking: str | None = None
     images: list[Any] | None = None
-    tool_calls: list[CallWire] | None = None
+    tool_calls: list[OllamaCallWire] | None = None
     tool_name: str | None = None
     name: str | None = None
     tool_call_id: str | None = None
 
 
-class FunctionWire(Wire):
+class OllamaFunctionWire(Wire):
     """A function that the model may call."""
 
     name: Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,128}$")]
@@ -68,11 +68,11 @@ class FunctionWire(Wire):
     parameters: dict[str, Any] | None = None
 
 
-class ToolWire(Wire):
+class OllamaToolWire(Wire):
     """A tool."""
 
     type: Literal["function"] = "function"
-    function: FunctionWire
+    function: OllamaFunctionWire
 
 
 class OptionsWire(Wire):
@@ -89,7 +89,9 @@ class OptionsWire(Wire):
     num_predict: int | None = None
     num_ctx: Annotated[int, Field(ge=0)] | None = None
     stop: Annotated[
-        list[Annotated[str, Field(min_length=1)]] | None, Field(max_length=64), BeforeValidator(_as_list)
+        list[Annotated[str, Field(min_length=1)]] | None,
+        Field(max_length=64),
+        BeforeValidator(_as_list, json_schema_input_type=str | list[str] | None),
     ] = None
     mirostat: int | None = None
     tfs_z: float | None = None
@@ -109,11 +111,11 @@ class AskWire(Wire):
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
 
 
-class ChatWire(AskWire):
+class OllamaChatWire(AskWire):
     """The body of `POST /api/chat`. `tool_choice` is an addition of ours, in OpenAI's spelling."""
 
-    messages: list[MessageWire] | None = None
-    tools: list[ToolWire] | None = None
+    messages: list[OllamaMessageWire] | None = None
+    tools: list[OllamaToolWire] | None = None
     tool_choice: Any = None
 
 

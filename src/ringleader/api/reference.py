@@ -21,7 +21,7 @@ NAMES_MAX = 12  # of an enumeration
 def api_document() -> dict[str, Json]:
     """The document of the whole API, as a node serves it."""
     nobody: Any = object()  # no handler is called
-    routes = make_app(nobody, nobody, nobody, tokenizing=nobody, responses=nobody)[ROUTES]
+    routes = make_app(nobody, nobody, nobody, tokenizing=nobody, responses=nobody, library=nobody)[ROUTES]
     return document(routes)
 
 

@@ -36,7 +36,7 @@ def check(value: Any, schema: Any) -> None:
 
 def test_every_route_is_told_and_nothing_else() -> None:
     nobody: Any = object()
-    app = make_app(nobody, nobody, nobody, tokenizing=nobody, responses=nobody)
+    app = make_app(nobody, nobody, nobody, tokenizing=nobody, responses=nobody, library=nobody)
     told = document(app[ROUTES])
     served = {
         (route.method, route.resource.canonical)
