@@ -54,6 +54,7 @@ class TurnEnded:
     calls: tuple[Call, ...]
     finish: str
     tokens: Tokens | None
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,11 +121,10 @@ class Loop:
 
     def _answered(self, state: LoopState, completion: Completion, now: float) -> Stepped:
         cost = completion.tokens or Tokens()
-        told: list[Order] = [
-            Tell(
-                events.TurnEnded(state.turn, completion.content, completion.calls, completion.finish, completion.tokens)
-            )
-        ]
+        ended = events.TurnEnded(
+            state.turn, completion.content, completion.calls, completion.finish, completion.tokens, completion.model
+        )
+        told: list[Order] = [Tell(ended)]
         if completion.tokens is None and state.turn == 1:
             told.append(Tell(events.Warned("the backend tells no token counts, so tokens_max cannot be kept")))
         heard = dataclasses.replace(

@@ -37,7 +37,8 @@ class AgentPage:
                 self._thought(event.text)
             case events.TurnEnded():
                 if event.tokens is not None:
-                    self._line("", f"{event.tokens.prompt} + {event.tokens.completion} tokens")
+                    by = f" · {event.model}" if event.model else ""
+                    self._line("", f"{event.tokens.prompt} + {event.tokens.completion} tokens{by}")
             case events.CallStarted():
                 self._line("call", shown_call(event.name, event.arguments))
             case events.CallEnded():

@@ -66,7 +66,8 @@ class Stub:
         body = json.loads(raw)
         said = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         if isinstance(said, Refusal):
-            kind = "application/json" if said.body.startswith("{") else "text/html"
+            kinds = {"{": "application/json", "<": "text/html"}
+            kind = kinds.get(said.body[:1], "text/event-stream")
             return web.Response(status=said.status, text=said.body, headers=said.headers, content_type=kind)
         wrong = messages_complaint(body) if request.path.endswith("/v1/messages") else completions_complaint(body)
         if wrong:

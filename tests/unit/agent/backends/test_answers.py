@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from typing import Any
 
@@ -16,9 +17,10 @@ from ringleader.agent.backends.faults import (
     BackendGarbled,
     BackendRefused,
 )
-from ringleader.agent.completions import read_completion
+from ringleader.agent.completions import Tokens, read_completion
 from ringleader.errors import ContextTooLong, NodeUnreachable
 from tests.unit.agent.backends.doors import NAMES, at_stub, opened, turn
+from tests.unit.agent.backends.recorded import STREAMED, WHOLE
 from tests.unit.agent.backends.stub import CALLED, KEY, SAID, Refusal, served
 
 ASK = [{"role": "user", "content": "Is it so?"}]
@@ -58,6 +60,18 @@ async def test_calls_and_reasoning_come_as_the_canonical_dict(backend: str, stre
     ]
     assert (read.finish, read.reasoning, read.content) == ("tool_calls", "look first", "")
     assert "".join(p.text for p in pieces if p == Piece("reasoning", p.text)) == ("look first" if streamed else "")
+
+
+@ALL
+@BOTH_WAYS
+async def test_the_providers_full_shapes_are_read(backend: str, streamed: bool) -> None:
+    body = STREAMED[backend] if streamed else json.dumps(WHOLE[backend])
+    async with at_stub(backend, Refusal(200, body)) as (door, _):
+        answer, _ = await turn(door, streamed, ASK, TOOLS)
+    read = read_completion(answer, backend)
+    (call,) = read.calls
+    assert (call.id, call.name, json.loads(call.arguments)) == ("call_9rT", "verify_fact", {"claim": "x"})
+    assert (read.finish, read.content, read.tokens) == ("tool_calls", "", Tokens(82, 17))
 
 
 @ALL
