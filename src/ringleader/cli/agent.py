@@ -23,8 +23,8 @@ from ringleader.agent.runner import Approver
 from ringleader.agent.state import LoopState
 from ringleader.agent.steps import Step
 from ringleader.agent.threads import in_thread
-from ringleader.agent.tools import builtin_tools
 from ringleader.cli.agent_page import AgentPage, shown_call, tools_page
+from ringleader.cli.agent_tools import HostsOption, PrivateOption, RootOption, ShellOption, ToolSources
 from ringleader.cli.client import EXIT_FAILED, EXIT_NO_NODE, EXIT_USAGE, run
 from ringleader.errors import BadRequest, CallerFault
 
@@ -86,6 +86,10 @@ def run_agent(
     approve: ApproveOption = False,
     deny: DenyOption = False,
     state: StateOption = None,
+    root: RootOption = None,
+    allow_host: HostsOption = None,
+    allow_private: PrivateOption = False,
+    shell: ShellOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Do a task, or the steps of a plan: the first turn calls what is forced, later ones are free."""
@@ -98,7 +102,8 @@ def run_agent(
         return read_plan(plan) if plan is not None else _plan_of(task or "", tools, force, tier, role), {}, None
 
     bounds = bounds_given(max_turns, max_calls, max_tokens, budget, timeout)
-    asked = Asked(backend, model, url, bounds, temperature, approve, deny, state, as_json)
+    sources = ToolSources(root, allow_host or (), allow_private, shell)
+    asked = Asked(backend, model, url, bounds, sources, temperature, approve, deny, state, as_json)
     raise typer.Exit(run(_run(made, asked)))
 
 
@@ -116,21 +121,35 @@ def resume_agent(
     temperature: TemperatureOption = None,
     approve: ApproveOption = False,
     deny: DenyOption = False,
+    root: RootOption = None,
+    allow_host: HostsOption = None,
+    allow_private: PrivateOption = False,
+    shell: ShellOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Go on where a run rests, was interrupted, or ended at a bound."""
     bounds = bounds_given(max_turns, max_calls, max_tokens, budget, timeout)
-    asked = Asked(backend, model, url, bounds, temperature, approve, deny, state, as_json)
+    sources = ToolSources(root, allow_host or (), allow_private, shell)
+    asked = Asked(backend, model, url, bounds, sources, temperature, approve, deny, state, as_json)
     raise typer.Exit(run(_run(lambda: restore_plan(_read_state(state)), asked)))
 
 
 @app.command("tools")
 def list_tools(
     tier: Annotated[int | None, typer.Option("--tier", help="Those that a step of this tier may use.")] = None,
+    root: RootOption = None,
+    allow_host: HostsOption = None,
+    allow_private: PrivateOption = False,
+    shell: ShellOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print them with their schemas.")] = False,
 ) -> None:
     """List the tools: their tiers, what they touch, and whether they ask."""
-    found = [tool for tool in builtin_tools() if tier is None or tool.tier <= tier]
+    try:
+        registry = ToolSources(root, allow_host or (), allow_private, shell).registry()
+    except CallerFault as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise typer.Exit(EXIT_USAGE) from None
+    found = [tool for tool in registry if tier is None or tool.tier <= tier]
     if as_json:
         listed = [
             {
@@ -177,6 +196,7 @@ class Asked:
     model: str | None
     url: str | None
     bounds: Mapping[str, Any]  # those that were given, by their names in Bounds
+    sources: ToolSources
     temperature: float | None
     approve: bool
     deny: bool
@@ -201,7 +221,7 @@ async def _prepared(
     """Everything that can be wrong is found here, before anything costs anything."""
     if asked.approve and asked.deny:
         raise BadRequest("--approve and --deny contradict each other")
-    registry = builtin_tools()
+    registry = asked.sources.registry()
     plan = Plan(plan.steps, _widened(plan.bounds, asked.bounds))
     plan.check(registry)
     backend = None

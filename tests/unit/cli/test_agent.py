@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from ringleader.agent.contracts import Registry, tool
 from ringleader.agent.tools import builtin_tools
-from ringleader.cli import agent as agent_commands
+from ringleader.cli import agent_tools
 from ringleader.cli.agent import app
 from ringleader.errors import RingLost
 from ringleader.values import ArgumentsDelta, CallEnded, CallStarted, Finished, TextDelta
@@ -52,7 +52,7 @@ def write_note(text: str) -> str:
 
 @pytest.fixture
 def with_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_commands, "builtin_tools", lambda: Registry([*builtin_tools(), write_note]))
+    monkeypatch.setattr(agent_tools, "builtin_tools", lambda: Registry([*builtin_tools(), write_note]))
 
 
 async def ask(turns: Sequence[Sequence[Step]], *arguments: str, stdin: str | None = None) -> tuple[Any, ScriptedNode]:
@@ -242,6 +242,36 @@ async def test_tools_are_listed_and_have_schemas() -> None:
     listed = {each["name"]: each for each in json.loads(result.stdout)}
     assert "claim" in listed["verify_fact"]["parameters"]["properties"]
     assert all(each["tier"] == 0 for each in listed.values())
+
+
+async def test_options_add_the_tools_that_need_something(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("the lighthouse is 20 m tall", encoding="utf-8")
+    options = ["--root", str(tmp_path), "--allow-host", "example.org", "--shell", str(tmp_path)]
+    result, _ = await ask([SO], "tools", *options)
+    rows = {line.split()[0]: line for line in result.stdout.splitlines()[1:]}
+    assert {"verify_fact", "calculator", "read_file", "fetch", "shell"} <= set(rows)
+    assert "always" in rows["shell"]
+    reading = calling("read_file", {"path": "note.txt"})
+    result, node = await ask([reading, SO], "run", "How tall?", "--tier", "1", "--force", "read_file", *options)
+    assert result.exit_code == 0, result.stderr
+    assert [t.name for t in node.requests[0].tools] == ["verify_fact", "calculator", "read_file", "fetch"]
+    assert "20 m tall" in (node.requests[1].messages[-1].content or "")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--root", "nowhere"], "no directory"),
+        (["--shell", "nowhere"], "directory"),
+        (["--allow-private"], "needs --allow-host"),
+        (["--allow-host", "http://x/y z"], "host"),
+    ],
+)
+@pytest.mark.parametrize("command", [["tools"], ["run", "x"]])
+async def test_a_tool_that_is_handed_nothing_of_use_is_told(command: list[str], options: list[str], words: str) -> None:
+    result, _ = await ask([SO], *command, *options)
+    assert result.exit_code == 2
+    assert words in result.stderr
 
 
 async def test_a_provider_of_ones_own_takes_the_backends_place_and_the_lost_choice_is_told(

@@ -1,0 +1,55 @@
+"""The tools of `ringleader agent`: those that need no settings, and those that its options hand something to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ringleader.agent.contracts import Registry
+from ringleader.agent.tools import builtin_tools
+from ringleader.agent.tools.fetch import fetch_tool
+from ringleader.agent.tools.files import read_file_tool
+from ringleader.agent.tools.shell import shell_tool
+from ringleader.errors import BadRequest
+
+RootOption = Annotated[Path | None, typer.Option("--root", help="Adds read_file: files below this directory.")]
+HostsOption = Annotated[
+    list[str] | None, typer.Option("--allow-host", help="Adds fetch: pages of this host; repeat it.")
+]
+PrivateOption = Annotated[bool, typer.Option("--allow-private", help="fetch may go to addresses of this network, too.")]
+ShellOption = Annotated[Path | None, typer.Option("--shell", help="Adds shell: commands that begin in this directory.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSources:
+    """What the options name. Nothing is added that was not named."""
+
+    root: Path | None = None
+    hosts: Sequence[str] = ()
+    private: bool = False
+    shell: Path | None = None
+
+    def registry(self) -> Registry:
+        """All tools of a run.
+
+        Raises:
+            BadRequest: an option names no directory or no host.
+        """
+        found = builtin_tools()
+        if self.root is not None:
+            if not self.root.is_dir():
+                raise BadRequest(f"--root {self.root} is no directory", param="--root")
+            found.add(read_file_tool(self.root))
+        if self.hosts:
+            found.add(fetch_tool(self.hosts, private=self.private))
+        elif self.private:
+            raise BadRequest(
+                "--allow-private needs --allow-host: fetch goes to named hosts only", param="--allow-private"
+            )
+        if self.shell is not None:
+            found.add(shell_tool(self.shell))
+        return found
