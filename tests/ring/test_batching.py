@@ -132,7 +132,6 @@ class Ring:
         out = engine.run(sent, received)
         if isinstance(out, Activation):
             self.inboxes[index + 1].append((sent, released, out))
-            engine.prepare(sent)
         else:
             self._returned(sent, out)
 
@@ -157,7 +156,7 @@ def play(ring: Ring, whole: Whole, plan: list[Asked], choices: Callable[[], int]
     for count in range(PASSES_MAX):
         for name, asked in waiting.items():
             if name not in ring.answers and asked.at <= count:
-                before = whole.answer(asked.prompt, asked.max_tokens, asked.grammar)[: asked.resumed]
+                before = whole.answer(asked.prompt, asked.max_tokens, asked.grammar)[:-1][: asked.resumed]
                 ring.answers[name] = list(before)
                 assert ring.batcher.submit(name, (*asked.prompt, *before), asked.spec(before))
             tokens = len(ring.answers.get(name, ()))

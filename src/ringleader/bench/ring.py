@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ringleader.bench.conditions import AS_IT_IS, Conditions
 from ringleader.cluster.messages import Event, ShardBecameReady, ShardDied
 from ringleader.errors import ModelFault, RingLost
 from ringleader.net.ring import RingClient, Tokens
@@ -127,7 +128,13 @@ async def _next(heard: News) -> tuple[float, Tokens]:
 
 @asynccontextmanager
 async def open_ring(
-    directory: Path, layers: int, shards: int, *, batches: bool = True, coding: Coding = "same"
+    directory: Path,
+    layers: int,
+    shards: int,
+    *,
+    batches: bool = True,
+    coding: Coding = "same",
+    under: Conditions = AS_IT_IS,
 ) -> AsyncIterator[BenchRing]:
     """A ring of so many shards, cut evenly; its processes end with the block. Without `batches` requests take turns;
     `coding` is that of the activations between shards.
@@ -137,11 +144,20 @@ async def open_ring(
     loop = asyncio.get_running_loop()
     ready: list[asyncio.Future[str]] = [loop.create_future() for _ in range(shards)]
     ear = Ear()
-    supervisor = Supervisor("bench", lambda event: _heard(event, ready))
+    programs = [under.program(index) for index in range(shards)]
+    supervisors = [Supervisor("bench", lambda event: _heard(event, ready), program) for program in programs]
     plan = PlanHash(f"{shards:032x}")
-    client = RingClient(plan=plan, epoch=1, on_tokens=ear.tokens, on_break=ear.broke, batches=batches, coding=coding)
+    client = RingClient(
+        plan=plan,
+        epoch=1,
+        on_tokens=ear.tokens,
+        on_break=ear.broke,
+        batches=batches,
+        coding=coding,
+        machines=under.machines(shards),
+    )
     try:
-        for index, part in enumerate(even_cuts(layers, shards)):
+        for index, (supervisor, part) in enumerate(zip(supervisors, even_cuts(layers, shards), strict=True)):
             supervisor.start(ShardStart(plan, index, directory, part, layers, HOST, KV_TOKENS_MAX))
         async with asyncio.timeout(READY_DEADLINE_S):
             addresses = await asyncio.gather(*ready)
@@ -149,7 +165,7 @@ async def open_ring(
         yield BenchRing(shards, client, ear)
     finally:
         await client.close()
-        await supervisor.stop_all()
+        await asyncio.gather(*(supervisor.stop_all() for supervisor in supervisors))
 
 
 def even_cuts(layers: int, shards: int) -> list[LayerRange]:

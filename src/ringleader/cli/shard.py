@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from ringleader.errors import RingleaderError
 from ringleader.shard.batcher import PROGRESS_DEADLINE_S
 from ringleader.values import LayerRange
 
@@ -33,14 +34,26 @@ def shard(
             help="Seconds without a frame coming round after which the ring is lost.",
         ),
     ] = PROGRESS_DEADLINE_S,
+    pace: Annotated[
+        str,
+        typer.Option(help="Take the time of another machine, as in pass_ms=20,prompt_token_ms=0.5; for benchmarks."),
+    ] = "",
+    trace: Annotated[
+        Path | None, typer.Option(help="Write this shard's passes to a part beside this file; its starter merges them.")
+    ] = None,
 ) -> None:
     """Serve one layer range (started by a node; ends when standard input closes)."""
+    from ringleader.shard.pace import parse_pace
     from ringleader.shard.process import ShardOptions, run
 
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
     found = re.fullmatch(r"(\d+)-(\d+)", layers)
     if found is None or not re.fullmatch(r"[0-9a-f]{32}", plan):
         raise typer.BadParameter("--layers is first-last (as in 0-14), --plan has 32 hexadecimal digits")
+    try:
+        paced = parse_pace(pace) if pace else None
+    except RingleaderError as error:
+        raise typer.BadParameter(str(error)) from error
     options = ShardOptions(
         directory=directory,
         layers=LayerRange(int(found[1]), int(found[2]) + 1),
@@ -51,5 +64,7 @@ def shard(
         progress_deadline_s=progress_deadline,
         credentials=credentials,
         digest=digest,
+        pace=paced,
+        trace=trace,
     )
     raise typer.Exit(run(options))

@@ -60,7 +60,8 @@ class RingClient:
 
     With credentials, the shard at each place must be that of the node at the same place of `nodes`; where `nodes` is
     empty, any member's. `whole` lets shards of the same layers take this plan on; `term` is the master's. Without
-    `batches` requests take turns: to measure what sharing passes is worth. `coding` is that of activations.
+    `batches` requests take turns: to measure what sharing passes is worth. `coding` is that of activations. `machines`
+    says which shards share one, where addresses do not tell.
     """
 
     plan: PlanHash
@@ -73,6 +74,7 @@ class RingClient:
     whole: Plan | None = None
     batches: bool = True
     coding: Coding = "same"
+    machines: tuple[int, ...] = ()
     silent: int | None = None  # the shard that did not answer when the ring was linked
     _channel: grpc.aio.Channel | None = None
     _call: grpc.aio.StreamStreamCall[pb.HeadOrder, pb.HeadReport] | None = None
@@ -129,7 +131,7 @@ class RingClient:
             share=self._share(index),
             ride=ride,
             coding=CODING_TO_WIRE[self.coding],
-            machines=_machines(addresses),
+            machines=self.machines or _machines(addresses),
             next_node=self.nodes[(index + 1) % len(addresses)] if self.nodes else "",
         )
         try:

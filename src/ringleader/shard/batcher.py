@@ -23,10 +23,10 @@ PROGRESS_DEADLINE_S = 60.0  # a chunk of 512 tokens on a slow CPU takes some sec
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`chunk_tokens` positions a frame at most; `flight_max` batches, or without answers prompts, in the ring at once,
-    one for each stage; `slots_max` live slots; `kv_tokens_max` tokens of prompt and answer reserved over all live
-    slots, padding of batches counted (the plan's KV budget), in steps of `kv_step`, `kv_ahead` more than a slot has.
-    `machines` names each stage's machine."""
+    """`chunk_tokens` positions a frame at most; `flight_max` batches in the ring at once, one for each stage, or chunks
+    of prompts, and one more, which waits where the next is computed; `slots_max` live slots; `kv_tokens_max` tokens of
+    prompt and answer reserved over all live slots, padding of batches counted (the plan's KV budget), in steps of
+    `kv_step`, `kv_ahead` more than a slot has. `machines` names each stage's machine."""
 
     chunk_tokens: int = 512
     flight_max: int = 1
@@ -181,7 +181,9 @@ class Batcher:
         if slot is not None and due:
             self._since_chunk = 0
             self._live.move_to_end(slot)
-            return self._fly((slot,), self._rhythm.chunk_tokens(self._groups.rows, self._limits.chunk_tokens), 0)
+            waiting = sum(len(live.pending) for live in self._live.values() if not live.answering)
+            chunk = self._rhythm.chunk_tokens(self._groups.rows, self._limits.chunk_tokens, waiting)
+            return self._fly((slot,), chunk, 0)
         if group is None:
             return None
         self._since_chunk += 1
@@ -196,7 +198,7 @@ class Batcher:
     def _ready_prompt(self) -> int | None:
         flying = sum(not number for _, number in self._flight)
         beside_answers = bool(self._groups) or flying < len(self._flight)
-        if flying >= (1 if beside_answers else self._limits.flight_max):
+        if flying >= (1 if beside_answers else self._limits.flight_max + 1):
             return None
         ready = (slot for slot, live in self._live.items() if live.pending and not live.flying and not live.answering)
         return next(ready, None)

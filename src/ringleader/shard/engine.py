@@ -124,7 +124,7 @@ class Engine:
             out = self._part.forward(mx.array([turn.tokens], dtype=mx.uint32), slot.caches, arrived)
         slot.position += len(turn.tokens)
         if not self._part.tail:
-            return pack(out, self.coding)
+            return self._packed(out, [], [turn])
         assert slot.sampler is not None
         slot.sampler.extend_prompt(turn.tokens)
         if turn.sample:
@@ -146,8 +146,7 @@ class Engine:
         for slot, length in zip(slots, lengths, strict=True):
             slot.position += length
         if not self._part.tail:
-            mx.async_eval(cache_arrays(batch.caches))
-            return pack(out, self.coding)
+            return self._packed(out, cache_arrays(batch.caches), sent.turns, sent.batch)
         return self._picked(sent, slots, out[:, 0], cache_arrays(batch.caches))
 
     def _picked(self, sent: Segments, slots: list[_Slot], logits: Any, caches: list[Any]) -> tuple[Picked, ...]:
@@ -164,8 +163,7 @@ class Engine:
         if not rows:
             mx.eval(caches)
             return tuple(picked)
-        # Nothing may evaluate the caches after this: they are then those of the step that is prepared meanwhile.
-        found = pick_rows([samplers[row] for row in rows], logits, lambda: self.prepare(sent))
+        found = pick_rows([samplers[row] for row in rows], logits, lambda: self._prepare_rows(sent.turns, sent.batch))
         for row, each in zip(rows, found, strict=True):
             picked[row] = each
         return tuple(picked)
@@ -217,17 +215,16 @@ class Engine:
 
     # ------------------------------------------------------------ steps that are built ahead
 
-    def prepare(self, sent: Segments) -> None:
-        """Build the step ahead that will likely follow `sent`: one token of each row. Call it while others compute."""
-        slots = [self._slots.get(turn.slot) for turn in sent.turns]
-        if not all(turn.sample for turn in sent.turns):
+    def _prepare_rows(self, turns: Sequence[Turn], number: int) -> None:
+        """Build the step ahead that will likely follow these turns: one token of each row. While the arrays of this
+        step are computed, which are under way already: nothing may evaluate the caches after this."""
+        if not all(turn.sample for turn in turns):
             return
-        if not sent.batch:
-            if slots[0] is not None and not slots[0].batch:
-                self._prepare(slots[0])
-            return
-        batch = self._batches.get(sent.batch)
-        if batch is not None and batch.prepared is None and all(slot is not None and slot.steady for slot in slots):
+        slots = [self._slots[turn.slot] for turn in turns]
+        if not number:
+            self._prepare(slots[0])
+        elif all(slot.steady for slot in slots):
+            batch = self._batches[number]
             batch.prepared = Prepared(self._part, batch.caches, len(batch.rows))
 
     def _prepare(self, slot: _Slot) -> None:
@@ -276,6 +273,12 @@ class Engine:
     def _make_closer(self) -> Closer:
         assert self._tokenizer is not None
         return Closer(self._tokenizer.grammar_view, self._eos)
+
+    def _packed(self, out: Any, caches: list[Any], turns: Sequence[Turn], number: int = 0) -> Activation:
+        """What goes to the next shard; while it is computed, the step after this one is built."""
+        mx.async_eval(out, caches)
+        self._prepare_rows(turns, number)
+        return pack(out, self.coding)
 
 
 def _array(plain: Any, dtype: Any) -> Any:

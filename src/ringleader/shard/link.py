@@ -19,6 +19,8 @@ from ringleader.v1 import ring_pb2_grpc as rpc
 from ringleader.values import NodeId
 from ringleader.wire import DIAL_DEADLINE_S, RING_MESSAGE_BYTES_MAX, channel_options
 
+OUTBOX_FRAMES_MAX = 4  # written while the next one is computed; when the network takes none, computing waits
+
 
 class NextLink:
     """Frames to one next shard, for one epoch. `on_break(reason)` is called at most once.
@@ -41,7 +43,9 @@ class NextLink:
         self._on_break: Callable[[str], None] | None = on_break
         self._channel = open_channel(address, channel_options(RING_MESSAGE_BYTES_MAX), credentials, peer)
         self._call = rpc.RingStub(self._channel).Pass()
-        self._step = 0
+        self._outbox: asyncio.Queue[pb.Frame] = asyncio.Queue(maxsize=OUTBOX_FRAMES_MAX)
+        self._writer: asyncio.Task[None] | None = None
+        self.step = 0  # of the last frame that was sent
         self._reader: asyncio.Task[None] | None = None
         self.frame_bytes = 0  # of the last frame that carried one sampling segment alone
 
@@ -50,6 +54,7 @@ class NextLink:
         async with asyncio.timeout(DIAL_DEADLINE_S):
             await self._channel.channel_ready()
         self._reader = asyncio.create_task(self._read(), name=f"reports of {self._address}")
+        self._writer = asyncio.create_task(self._write_all(), name=f"frames to {self._address}")
 
     async def _read(self) -> None:
         try:
@@ -71,17 +76,22 @@ class NextLink:
         activation: Activation | None,
         stage_s: tuple[float, ...] = (),
     ) -> None:
-        """Send one frame; a broken link is told through `on_break`, not raised."""
-        self._step += 1
-        message = frame(self._plan, self._epoch, self._step, sent, released, activation, stage_s)
+        """Send one frame, soon; a broken link is told through `on_break`, not raised."""
+        self.step += 1
+        message = frame(self._plan, self._epoch, self.step, sent, released, activation, stage_s)
         if sent is not None and not sent.batch and sent.turns[0].sample and sent.turns[0].position:
             self.frame_bytes = message.ByteSize()
-        await self._write(message)
+        await self._outbox.put(message)
 
     async def send_sampled(self, sent: Segments, picked: tuple[Picked, ...], stage_s: tuple[float, ...]) -> None:
-        """Send what the tail picked back to the head."""
-        self._step += 1
-        await self._write(sampled_frame(self._plan, self._epoch, self._step, sent, picked, stage_s))
+        """Send what the tail picked back to the head, soon."""
+        self.step += 1
+        await self._outbox.put(sampled_frame(self._plan, self._epoch, self.step, sent, picked, stage_s))
+
+    async def _write_all(self) -> None:
+        """Write what is sent, in order. Of a link that broke, nothing is kept: nobody may wait for room."""
+        while True:
+            await self._write(await self._outbox.get())
 
     async def _write(self, message: pb.Frame) -> None:
         try:
@@ -92,7 +102,8 @@ class NextLink:
     async def close(self) -> None:
         """Hang up without telling."""
         self._on_break = None
-        if self._reader is not None:
-            self._reader.cancel()
+        for task in (self._reader, self._writer):
+            if task is not None:
+                task.cancel()
         self._call.cancel()
         await self._channel.close(None)

@@ -21,6 +21,7 @@ from typing import Any
 
 from ringleader.errors import ModelFault, NotTrusted
 from ringleader.shard.batcher import PROGRESS_DEADLINE_S
+from ringleader.shard.pace import Pace
 from ringleader.trust.credentials import Credentials, load
 from ringleader.values import LayerRange
 
@@ -36,7 +37,8 @@ class ShardOptions:
     """What the supervisor says to a shard. `listen` is host:port, port 0 for any free one.
 
     `credentials` is the state directory of the node; without one, connections are in the clear. `digest` names the
-    model's files, so that another plan of the same layers may take the shard over.
+    model's files, so that another plan of the same layers may take the shard over. With a `pace` it takes the time of
+    another machine; `trace` is the file that its passes are to be merged into.
     """
 
     directory: Path
@@ -48,6 +50,8 @@ class ShardOptions:
     progress_deadline_s: float = PROGRESS_DEADLINE_S
     credentials: Path | None = None
     digest: str = ""
+    pace: Pace | None = None
+    trace: Path | None = None
 
 
 def run(options: ShardOptions) -> int:
@@ -65,6 +69,7 @@ def run(options: ShardOptions) -> int:
 
 async def _serve(options: ShardOptions) -> int:
     from ringleader.shard.service import ShardService
+    from ringleader.shard.trace import Tracer
 
     credentials = _credentials(options)
 
@@ -81,6 +86,8 @@ async def _serve(options: ShardOptions) -> int:
         credentials,
         options.digest,
         options.layer_count,
+        options.pace,
+        None if options.trace is None else Tracer(options.trace, str(options.layers)),
     )
     server, address = await open_server(service, options.listen, credentials)
     memory = await loop.run_in_executor(thread, engine.memory_bytes)

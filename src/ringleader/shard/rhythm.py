@@ -14,6 +14,9 @@ GAP_MAX = 2.75  # a pass with a prompt's chunk before it, in passes without: ans
 CHUNK_MIN = 8  # tokens; with fewer, reading the weights is all that a prompt does
 CHUNK_BEGIN = 64  # tokens of the first chunk beside answers at most; each may be twice the one before: what is
 # concluded from passes of nearly one size may be far off, and then must not stop the answers for seconds
+CHUNKS = (64, 128, 256, 512)  # tokens a chunk where prompts have the ring to themselves
+CHUNK_MEMORY = 0.5  # a chunk's time counts this much less with each later one of its length
+PARTS_BEGIN = 16  # chunks of a prompt before anything is known of them: short ones fill the stages soon
 MARGIN = 0.95  # another number of batches must be this much faster than the one to expect: moving rows costs copies
 FREE_ROWS = 16  # tokens that are computed in the time of one reading, while nothing has been measured
 
@@ -54,6 +57,7 @@ class Rhythm:
     machines: tuple[int, ...] = (0,)
     _lines: list[_Line] = field(default_factory=list)
     _chunk: int = CHUNK_BEGIN // 2  # the last one beside answers
+    _chunk_s: dict[int, float] = field(default_factory=dict)  # what chunks of these lengths took the busiest machine
 
     def saw(self, tokens: int, stage_s: Sequence[float]) -> None:
         """A pass over `tokens` positions (padding too) took so long in each stage; other lengths are passed over."""
@@ -62,6 +66,10 @@ class Rhythm:
         self._lines = self._lines or [_Line() for _ in self.machines]
         for line, seconds in zip(self._lines, stage_s, strict=True):
             line.saw(tokens, seconds)
+        if tokens in CHUNKS:
+            took = self._busiest_s(stage_s)
+            before = self._chunk_s.get(tokens, took)
+            self._chunk_s[tokens] = CHUNK_MEMORY * before + (1 - CHUNK_MEMORY) * took
 
     def batches(self, rows: int) -> int:
         """Into how many batches to split `rows` answers that run.
@@ -78,24 +86,45 @@ class Rhythm:
 
     def _cycle(self, count: int, rows: int) -> float:
         stages = self._stage_s(-(-rows // count))
+        return max(sum(stages), count * self._busiest_s(stages))
+
+    def _busiest_s(self, stage_s: Sequence[float]) -> float:
+        """What the busiest machine does of a pass."""
         parts = dict.fromkeys(self.machines, 0.0)
-        for machine, seconds in zip(self.machines, stages, strict=True):
+        for machine, seconds in zip(self.machines, stage_s, strict=True):
             parts[machine] += seconds
-        return max(sum(stages), count * max(parts.values()))
+        return max(parts.values())
 
     def _stage_s(self, tokens: int) -> list[float]:
         return [weights + tokens * each for weights, each in (line.read() for line in self._lines)]
 
-    def chunk_tokens(self, running_rows: int, most: int) -> int:
-        """How many tokens of a prompt to compute between two passes of answers that run; `most` without any."""
+    def chunk_tokens(self, running_rows: int, most: int, waiting: int) -> int:
+        """How many tokens of a prompt to compute between two passes of answers that run, or where none runs, of
+        `waiting` tokens of prompts; never more than `most`."""
         if not running_rows:
-            return most
+            return min(most, self._alone(waiting))
         lines = [line.read() for line in self._lines]
         fixed, each = sum(weights for weights, _ in lines), sum(token for _, token in lines)
         room = (GAP_MAX - 1) * (fixed + running_rows * each) - fixed
         wanted = int(room / each) if each > 0 else most
         self._chunk = max(CHUNK_MIN, min(wanted, 2 * self._chunk, most))
         return min(self._chunk, most)
+
+    def _alone(self, waiting: int) -> int:
+        """The length of chunks that is through the ring soonest: long ones leave later machines without work at first
+        and earlier ones at last, short ones read the weights more often."""
+        others = len(set(self.machines)) - 1
+        if not others:
+            return CHUNKS[-1]
+        if not self._chunk_s:
+            return max((chunk for chunk in CHUNKS if chunk * PARTS_BEGIN <= waiting), default=CHUNKS[0])
+
+        def through_s(chunk: int) -> float:
+            took = self._chunk_s[chunk] if chunk in self._chunk_s else self._busiest_s(self._stage_s(chunk))
+            return (waiting / chunk + others) * took
+
+        longest = 2 * max(self._chunk_s)  # lines read off shorter ones are not trusted further
+        return min((chunk for chunk in CHUNKS if chunk <= longest), key=through_s)
 
     def width(self, counts: Sequence[int], most: int, ragged: bool) -> int:
         """How many tokens of each row a pass takes, where row i has `counts[i]` to give; at most `most` for all rows.

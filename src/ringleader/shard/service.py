@@ -24,6 +24,8 @@ from ringleader.shard.engine import Computed, Engine
 from ringleader.shard.frames import FRAME_BYTES_MAX, activation_of, segments_of, stage_seconds
 from ringleader.shard.head import Head
 from ringleader.shard.link import NextLink
+from ringleader.shard.pace import Pace
+from ringleader.shard.trace import Tracer
 from ringleader.trust.credentials import Credentials
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.v1 import ring_pb2_grpc as rpc
@@ -37,6 +39,7 @@ Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
 CHUNK_TOKENS_MAX = 512  # a prompt frame; larger ones would hold up answers that run
+AHEAD_FRAMES_MAX = 8  # taken in while another is computed: a ring has one or two more than stages under way in all
 REPORTS_MAX = 65_536  # reports that a master may leave unread
 
 
@@ -54,6 +57,8 @@ class ShardService(rpc.RingServicer):
         credentials: Credentials | None = None,
         digest: str = "",
         layer_count: int = 0,
+        pace: Pace | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self._engine = engine
         self._thread = thread
@@ -64,6 +69,8 @@ class ShardService(rpc.RingServicer):
         self._credentials = credentials
         self._digest = digest
         self._layer_count = layer_count
+        self._pace = pace
+        self._tracer = tracer
         self._fence: tuple[int, str, int] = (0, "", 0)  # of the highest linking: term, master, epoch
         self._epoch = 0
         self._step = 0
@@ -110,6 +117,8 @@ class ShardService(rpc.RingServicer):
         self._fence, self._plan = fence, request.plan
         self._epoch, self._step = request.epoch, 0
         await self._on_thread(self._engine.reset)
+        if self._tracer is not None:
+            self._tracer.linked(f"{request.plan.hex()[:8]} epoch {request.epoch}", request.index, request.shards)
         if request.shards > 1:
             try:
                 await self._open_next(request)
@@ -193,11 +202,14 @@ class ShardService(rpc.RingServicer):
     async def _take(self, frames: AsyncIterator[pb.Frame], reports: asyncio.Queue[pb.PassReport]) -> None:
         epoch = 0  # of this stream's frames; 0 before the first
         error = "the stream ended"
+        inbox: asyncio.Queue[pb.Frame | None] = asyncio.Queue(maxsize=AHEAD_FRAMES_MAX)
+        reader = asyncio.create_task(_read_ahead(frames, inbox), name="read ahead")
         try:
-            async for frame in frames:
+            while (frame := await inbox.get()) is not None:
                 self._check(frame)
                 epoch, self._step = frame.epoch, frame.step
                 await self._handle(frame)
+            await reader
         except FrameRefused as refusal:
             epoch, error = 0, str(refusal)
         except grpc.aio.AioRpcError as ended:
@@ -205,6 +217,8 @@ class ShardService(rpc.RingServicer):
         except Exception as fault:  # the stream's root: the ring must hear of a frame that cannot be computed
             log.error("a frame could not be computed", exc_info=fault)
             error = f"it could not be computed: {fault!r}"
+        finally:
+            reader.cancel()
         _offer(reports, pb.PassReport(step=self._step, error=error))
         if epoch and epoch == self._epoch:
             self._break(f"the previous shard is gone ({error})")
@@ -223,7 +237,8 @@ class ShardService(rpc.RingServicer):
                 self._head.returned(frame)
             return
         sent, released = segments_of(frame), tuple(frame.released)
-        computed = await self._compute(sent, released, None if sent is None else activation_of(frame))
+        received = None if sent is None else activation_of(frame)
+        computed = await self._on_thread(self._run, sent, released, received, frame.step)
         link = self._next
         if link is None:
             raise FrameRefused("this shard has no next one")
@@ -236,23 +251,30 @@ class ShardService(rpc.RingServicer):
     async def _send(
         self, sent: Segments | None, released: tuple[int, ...], computed: Computed, so_far: tuple[float, ...] = ()
     ) -> None:
-        """Send our part on; while the others compute theirs, prepare the next step."""
+        """Hand our part to the link, which sends it while the next frame is computed."""
         activation = computed.out if isinstance(computed.out, Activation) else None
         if self._next is not None:
             await self._next.send(sent, released, activation, (*so_far, computed.seconds) if activation else ())
-        if sent is not None:
-            await self._on_thread(self._engine.prepare, sent)
 
-    async def _compute(
-        self, sent: Segments | None, released: tuple[int, ...], received: Activation | None = None
+    async def _compute(self, sent: Segments | None, released: tuple[int, ...]) -> Computed:
+        """The head's part of a frame."""
+        return await self._on_thread(self._run, sent, released, None, self._next.step + 1 if self._next else 0)
+
+    def _run(
+        self, sent: Segments | None, released: tuple[int, ...], received: Activation | None, step: int
     ) -> Computed:
-        return await self._on_thread(self._run, sent, released, received)
-
-    def _run(self, sent: Segments | None, released: tuple[int, ...], received: Activation | None) -> Computed:
         begun = time.perf_counter()
         self._engine.release(released)
-        out = None if sent is None else self._engine.run(sent, received)
-        return Computed(out, time.perf_counter() - begun)
+        if sent is None:
+            return Computed(None, time.perf_counter() - begun)
+        out = self._engine.run(sent, received)
+        computed_s = time.perf_counter() - begun
+        if self._pace is not None:
+            self._pace.wait(begun, len(sent.turns) * sent.width)
+        seconds = time.perf_counter() - begun
+        if self._tracer is not None:
+            self._tracer.passed(sent, step, begun, seconds, computed_s)
+        return Computed(out, seconds)
 
     async def _on_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
@@ -281,6 +303,17 @@ class ShardService(rpc.RingServicer):
     async def _orders(self, head: Head, orders: AsyncIterator[pb.HeadOrder]) -> None:
         async for order in orders:
             head.order(order)
+
+
+async def _read_ahead(frames: AsyncIterator[pb.Frame], inbox: asyncio.Queue[pb.Frame | None]) -> None:
+    """Take frames in while others are computed; None is their end, whatever it was: this task tells."""
+    try:
+        async for frame in frames:
+            await inbox.put(frame)
+    except Exception:  # the task's root: who awaits it is told
+        await inbox.put(None)
+        raise
+    await inbox.put(None)
 
 
 def _offer(reports: asyncio.Queue[pb.PassReport], report: pb.PassReport) -> None:

@@ -107,7 +107,7 @@ class Ring:
         for turn in sent.turns:
             self.check_turn(turn)
         self.flight.append(sent)
-        assert len(self.flight) == self.batcher.in_flight <= self.limits.flight_max + 1
+        assert len(self.flight) == self.batcher.in_flight <= self.limits.flight_max + 2
         self.check_room()
         self.check_fairness({turn.slot for turn in sent.turns})
         return sent

@@ -165,33 +165,26 @@ def test_half_precision_travels_bit_for_bit(directory: Path, tmp_path: Path, nam
     assert engines[0].row_bytes == 2 * HIDDEN
 
 
-def test_a_step_that_was_prepared_is_taken_or_undone_as_the_next_turn_wants(head: Engine, tail: Engine) -> None:
-    def answers(slot: int, prepare: bool) -> list[Picked]:
+def test_a_step_that_was_prepared_is_taken_or_undone_as_the_next_turn_wants(
+    head: Engine, tail: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answers(slot: int) -> list[Picked]:
         turns = [BEGIN, Turn(1, 4, (7,), True, None), Turn(1, 5, (8, 9, 10), True, None), Turn(1, 8, (11,), True, None)]
         found = []
         for turn in turns:
             mine = replace(turn, slot=slot)
             found.append(picked(tail, mine, sent_on(head, mine)))
-            if prepare:
-                head.prepare(Segments((mine,)))
-                tail.prepare(Segments((mine,)))
         return found
 
-    assert answers(1, prepare=True) == answers(2, prepare=False)
-
-
-def test_preparing_for_a_slot_that_has_gone_does_nothing(head: Engine) -> None:
-    head.run(Segments((BEGIN,)), None)
-    head.release((1,))
-    head.prepare(Segments((BEGIN,)))
-    assert head.slots == 0
+    prepared = answers(1)
+    monkeypatch.setattr("ringleader.shard.engine.can_prepare", lambda caches: False)
+    assert answers(2) == prepared
 
 
 def test_a_frame_that_is_refused_does_not_use_up_what_was_prepared(head: Engine, tail: Engine) -> None:
     first = picked(tail, BEGIN, sent_on(head, BEGIN))
     following = Turn(1, 4, first.tokens, True, None)
     sent = sent_on(head, following)
-    tail.prepare(Segments((BEGIN,)))
     with pytest.raises(FrameRefused):
         tail.run(Segments((replace(following, position=9),)), sent)
     with pytest.raises(FrameRefused):
@@ -243,9 +236,7 @@ def test_a_slot_goes_from_alone_to_one_batch_to_another_and_back(head: Engine, t
             for slot, each in zip(company, through(head, tail, sent), strict=True):
                 turns[slot] = Turn(slot, turns[slot].position + len(turns[slot].tokens), each.tokens, True, None)
                 tokens += each.tokens if slot == 1 else ()
-            for engine in (head, tail):
-                engine.prepare(sent)  # what was built for a company is undone when it changes
-        return tokens
+        return tokens  # what was built ahead for a company was undone when it changed
 
     alone = answer([(0, (1,))] * 6)
     assert answer([(0, (1,)), (1, (2, 1)), (1, (2, 1)), (2, (3, 1)), (0, (1,)), (2, (3, 1))]) == alone
