@@ -24,6 +24,8 @@ TURN_ENDS = (
     "<start_function_response>",
 )
 
+CHARS_KEPT_MAX = 65_536  # lengths of tokens; some megabytes
+
 
 class Tokenizer:
     """Wraps a fast (Rust) tokenizer. Thread-safe for reading.
@@ -38,6 +40,7 @@ class Tokenizer:
         self.vocab_size = vocab_size
         self.eos_ids = eos_ids
         self.chat_template = chat_template
+        self._chars: dict[tuple[int, ...], int] = {}
 
     def with_template(self, chat_template: str) -> Tokenizer:
         """The same vocabulary with another chat template."""
@@ -64,6 +67,15 @@ class Tokenizer:
     def decode(self, ids: list[int] | tuple[int, ...]) -> str:
         """Text of `ids`, special tokens included as their text; broken UTF-8 as U+FFFD."""
         return str(self._rust.decode(list(ids), skip_special_tokens=False))
+
+    def chars_alone(self, ids: tuple[int, ...]) -> int:
+        """How many characters `decode` gives for these few ids. Remembered: an answer asks it at each of its tokens."""
+        found = self._chars.get(ids)
+        if found is None:
+            if len(self._chars) >= CHARS_KEPT_MAX:
+                self._chars.clear()
+            found = self._chars[ids] = len(self.decode(ids))
+        return found
 
     def token_bytes(self, token: int) -> bytes:
         """The bytes that `token` stands for, perhaps only a part of a character; b"" for an id past the vocabulary."""

@@ -66,10 +66,13 @@ class DeltaFeed:
             RingleaderError: whatever any choice's deltas raised; `OurFault` when they ended before `Finished`.
         """
         try:
-            async with asyncio.timeout(silence_s):
-                item = await self._queue.get()
-        except TimeoutError:
-            return None
+            item = self._queue.get_nowait()  # a deadline costs more than a delta
+        except asyncio.QueueEmpty:
+            try:
+                async with asyncio.timeout(silence_s):
+                    item = await self._queue.get()
+            except TimeoutError:
+                return None
         if isinstance(item, Exception):
             raise item
         return item

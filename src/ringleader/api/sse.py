@@ -17,6 +17,7 @@ from ringleader.api.fault_table import Fault
 from ringleader.api.ids import id_headers
 from ringleader.values import Json
 
+_spelled = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 WRITE_TIMEOUT_S = 60.0  # a client that takes nothing for so long, with the socket's buffers full, has gone
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -97,7 +98,7 @@ class EventStream:
     async def send(self, event: Json) -> None:
         """One `data:` event."""
         name = f"event: {event['type']}\n" if self._named else ""
-        await self._write(f"{name}data: {json.dumps(event, ensure_ascii=False, separators=(',', ':'))}\n\n")
+        await self._write(f"{name}data: {_spelled(event)}\n\n")
 
     async def keep_alive(self) -> None:
         """A comment, so that nobody between takes silence for death."""
@@ -124,7 +125,11 @@ class EventStream:
             return
 
     async def _write(self, text: str) -> None:
+        transport = self._request.transport
         try:
+            if transport is not None and not transport.get_write_buffer_size():
+                await self.response.write(text.encode())  # the client has taken all before: this cannot wait
+                return
             async with asyncio.timeout(WRITE_TIMEOUT_S):
                 await self.response.write(text.encode())
         except (ConnectionError, TimeoutError) as error:

@@ -19,6 +19,26 @@ class Line:
     kept: bool | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What one benchmark found: for people, and for programs."""
+
+    rows: tuple[Line, ...]
+    values: Flat
+
+    def lines(self) -> list[Line]:
+        """For the table."""
+        return list(self.rows)
+
+    def flat(self) -> Flat:
+        """For --json."""
+        return self.values
+
+    def with_(self, other: Findings) -> Findings:
+        """Both."""
+        return Findings((*self.rows, *other.rows), {**self.values, **other.values})
+
+
 def at_most(title: str, value: float, limit: float, shown: str) -> Line:
     """A line with an upper limit; `shown` formats both numbers, as in "{:.3f}"."""
     return Line(title, shown.format(value), f"at most {shown.format(limit)}", value <= limit)

@@ -33,6 +33,13 @@ class Run:
     forced_tokens: int
     frame_bytes: int
     logprobs: tuple[TokenLogprob, ...] = ()
+    started_s: float = 0.0  # of time.perf_counter
+    cached_tokens: int = 0  # of the prompt, not computed
+
+    @property
+    def first_s(self) -> float:
+        """From submitting to the first token."""
+        return self.arrivals[0][0]
 
     @property
     def wall_s(self) -> float:
@@ -60,8 +67,15 @@ class BenchRing:
     _ear: Ear
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
-    async def ask(self, prompt: tuple[int, ...], spec: SlotSpec, begun: asyncio.Event | None = None) -> Run:
-        """Submit one request and wait for its end; `begun` is set by its second token.
+    async def ask(
+        self,
+        prompt: tuple[int, ...],
+        spec: SlotSpec,
+        begun: asyncio.Event | None = None,
+        enough: asyncio.Event | None = None,
+    ) -> Run:
+        """Submit one request and wait for its end; `begun` is set by its second token. When `enough` is set, it is
+        cancelled with its next token.
 
         Raises RingLost when it does not come to an end.
         """
@@ -84,8 +98,21 @@ class BenchRing:
                     forced += len(news.tokens) - 1
                 if begun is not None and len(tokens) > 1:
                     begun.set()
-                if news.finish:
-                    return Run(tuple(tokens), tuple(arrivals), news.passes, forced, news.frame_bytes, tuple(logprobs))
+                stopped = enough is not None and enough.is_set()
+                if stopped and not news.finish:
+                    self._client.cancel(request)
+                if news.finish or stopped:
+                    cached = getattr(news, "cached", 0)
+                    return Run(
+                        tuple(tokens),
+                        tuple(arrivals),
+                        news.passes,
+                        forced,
+                        news.frame_bytes,
+                        tuple(logprobs),
+                        started,
+                        cached,
+                    )
 
 
 News = asyncio.Queue["tuple[float, Tokens] | str"]

@@ -25,6 +25,7 @@ class Detokenizer:
     def __init__(self, tokenizer: Tokenizer, after: Sequence[int] = ()) -> None:
         self._tokenizer = tokenizer
         self._context = list(after)  # emitted already; only there to be decoded with what follows
+        self._before = len(tokenizer.decode(self._context)) if after else 0  # characters of the context
         self._waiting: list[int] = []
 
     def feed(self, token: int) -> str:
@@ -43,9 +44,9 @@ class Detokenizer:
         return text.rstrip(BROKEN)
 
     def _text(self) -> str:
-        before = self._tokenizer.decode(self._context)
-        return self._tokenizer.decode(self._context + self._waiting)[len(before) :]
+        return self._tokenizer.decode(self._context + self._waiting)[self._before :]
 
     def _settle(self) -> None:
         if self._waiting:
             self._context, self._waiting = self._waiting, []
+            self._before = self._tokenizer.chars_alone(tuple(self._context))

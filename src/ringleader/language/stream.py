@@ -25,6 +25,7 @@ from ringleader.language.dialects.dialect import (
 )
 from ringleader.language.dialects.markup import overlap
 from ringleader.language.drafts import Draft, Kind
+from ringleader.language.plain import begins, marked
 from ringleader.language.raw_call import RawBlock, RawInput, raw_input
 from ringleader.language.tool_choice import ToolChoice
 from ringleader.tokenizer import Tokenizer
@@ -85,6 +86,8 @@ class StreamParser:
         self._mode = Mode.REASONING if thinking_open else Mode.TEXT if self._frames is None else Mode.HEADER
         self._thinks = thinking_open or (dialect.thinking is not None and dialect.thinking.expected)
         self._opens = dialect.opens if choice.mode != "none" else ()
+        self._begins = begins(self._stop, self._opens)
+        self._marked = marked(dialect, self._opens, self._frames)
         self._held = ""  # text that is not certain yet
         self._swallow = thinking_open  # leading whitespace is markup's, not the text's
         self._fresh = not thinking_open  # nothing visible yet: reasoning may still begin
@@ -172,6 +175,8 @@ class StreamParser:
 
     def _marker(self, token: int) -> Marker | None:
         """The marker that `token` is here and now. Elsewhere the same token is text."""
+        if token not in self._marked:
+            return None
         found: list[Marker] = [opens.marker for opens in self._opens]
         thinking = self._dialect.thinking
         if self._frames is not None:
@@ -210,10 +215,29 @@ class StreamParser:
         return self._mode is Mode.BLOCK and marker in self._dialect.markers and not reads_all
 
     def _push_all(self, text: str) -> None:
+        if text and self._is_plain(text):
+            self._push_plain(text)
+            return
         for char in text:
             if self.stopped:
                 return
             self._push(char)
+
+    def _is_plain(self, text: str) -> bool:
+        """Whether none of what is held, nor of `text`, can be part of anything but text: most of an answer is so."""
+        if self.stopped or self._swallow or self._mode is not Mode.TEXT or (self._first and self._opens):
+            return False
+        waits = self._fresh and self._thinks
+        return not waits and self._begins.isdisjoint(text) and self._begins.isdisjoint(self._held)
+
+    def _push_plain(self, text: str) -> None:
+        """What `_push_text` comes to for such characters, at once."""
+        held = self._held + text
+        certain = held.rstrip() if self._opens else held
+        if certain:
+            self._fresh = self._first = False
+            self._emit("text", certain)
+        self._held = held[len(certain) :]
 
     def _push(self, char: str) -> None:
         if self._mode is Mode.TEXT:

@@ -11,7 +11,7 @@ import datetime
 import itertools
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -139,9 +139,9 @@ class Desk:
                 news = await job.news.get()
                 if isinstance(news, RingleaderError):
                     raise news
-                passes = reading.usage.passes
+                passes = reading.passes
                 part, fault = await reading.read(news)
-                meter.count(len(news.tokens), reading.usage.passes - passes)
+                meter.count(len(news.tokens), reading.passes - passes)
                 yield part
                 if fault is not None:
                     raise fault
@@ -266,8 +266,8 @@ class Closable(Generic[T]):
     def __aiter__(self) -> AsyncIterator[T]:
         return self
 
-    async def __anext__(self) -> T:
-        return await anext(self._inner)
+    def __anext__(self) -> Awaitable[T]:
+        return self._inner.__anext__()
 
     def cancel(self) -> None:
         """End what the stream is read from, unless it has ended."""

@@ -62,16 +62,26 @@ class Part:
 
 
 class Reading:
-    """One answer. `over` is how it ended, once its last word was read."""
+    """One answer. `over` is how it ended, once its last word was read; `passes` how many it took until now."""
 
     def __init__(self, voice: Voice, prompt: Prompt, request: ChatRequest, so_far: SoFar) -> None:
         self.over: FinishReason | None = None
-        self.usage = Usage(prompt_tokens=len(prompt.ids), opening_tokens=len(prompt.opening))
+        self.passes = 0
+        self._usage = Usage(prompt_tokens=len(prompt.ids), opening_tokens=len(prompt.opening))
+        self._uncounted: list[Tokens] = []  # words that `usage` does not have yet
         self._parser = parser(voice, prompt, request)
         self._opening = prompt.opening
         self._whole = _Whole(prompt)
         self._passes_before = 0
         self._so_far = so_far
+
+    @property
+    def usage(self) -> Usage:
+        """What was used until now. Counted when it is asked for: at each token it would be a copy for nobody."""
+        for word in self._uncounted:
+            self._usage = _counted(self._usage, word)
+        self._uncounted.clear()
+        return self._usage
 
     async def open(self) -> Part | None:
         """Read the opening and what is known already; gives what the client does not have of it, if anything."""
@@ -81,21 +91,25 @@ class Reading:
         had, words = self._so_far.opened, list(self._so_far.words)
         for word in words:
             await self._read(word)
-        self._passes_before = self.usage.passes
+        self._passes_before = self.passes
         return Part(None, tuple(deltas)) if deltas and not had else None
 
     async def read(self, word: Tokens) -> tuple[Part, RingleaderError | None]:
         """Read the ring's next word. An error ends the answer after the part's deltas."""
-        return await self._read(replace(word, passes=word.passes + self._passes_before))
+        if self._passes_before:
+            word = replace(word, passes=word.passes + self._passes_before)
+        return await self._read(word)
 
     async def _read(self, word: Tokens) -> tuple[Part, RingleaderError | None]:
         deltas: list[Delta] = []
         for delta in self._parser.feed(word.tokens, word.logprobs):
-            self.usage = _reasoned(self.usage, delta)
+            if isinstance(delta, ReasoningDelta):
+                self._usage = _reasoned(self._usage, delta)
             if (fault := await self._whole.add(delta)) is not None:
                 return Part(word, tuple(deltas)), fault
             deltas.append(delta)
-        self.usage = _counted(self.usage, word)
+        self._uncounted.append(word)
+        self.passes = word.passes
         self.over = _finish(word, self._parser)
         return Part(word, tuple(deltas)), None
 
@@ -173,7 +187,5 @@ def _counted(usage: Usage, word: Tokens) -> Usage:
     )
 
 
-def _reasoned(usage: Usage, delta: Delta) -> Usage:
-    if not isinstance(delta, ReasoningDelta):
-        return usage
+def _reasoned(usage: Usage, delta: ReasoningDelta) -> Usage:
     return replace(usage, reasoning_tokens=usage.reasoning_tokens + len(delta.tokens))

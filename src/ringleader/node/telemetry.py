@@ -123,6 +123,7 @@ class RingMeter:
     last_tokens_per_s: float | None = None
     clock: Callable[[], float] = time.monotonic
     _recent: deque[tuple[float, int]] = field(default_factory=deque)
+    _recent_tokens: int = 0  # their sum: this is asked at every token
 
     def count(self, tokens: int, passes: int) -> None:
         """These tokens came out of the ring just now, after so many more passes of their request."""
@@ -130,13 +131,14 @@ class RingMeter:
         self.tokens += tokens
         self.passes += passes
         self._recent.append((now, tokens))
+        self._recent_tokens += tokens
         self._forget(now)
         if now - self._recent[0][0] >= RATE_SPAN_MIN_S:
             self.last_tokens_per_s = self.tokens_per_s
 
     def _forget(self, now: float) -> None:
         while self._recent and self._recent[0][0] < now - RATE_WINDOW_S:
-            self._recent.popleft()
+            self._recent_tokens -= self._recent.popleft()[1]
 
     @property
     def tokens_per_s(self) -> float:
@@ -146,7 +148,7 @@ class RingMeter:
         if not self._recent:
             return 0.0
         span = max(now - self._recent[0][0], RATE_SPAN_MIN_S)
-        return sum(tokens for _, tokens in self._recent) / span
+        return self._recent_tokens / span
 
     @property
     def passes_per_token(self) -> float | None:
