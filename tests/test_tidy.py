@@ -27,7 +27,7 @@ ROOMS: dict[str, set[str]] = {
     "api": {"language", "cluster"},
     "agent": {"language"},
     "node": {"api", "agent", "net", "trust", "shard", "models", "cluster", "language"},
-    "bench": {"node", "net", "trust", "shard", "models", "cluster", "language", "v1"},
+    "bench": {"api", "node", "net", "trust", "shard", "models", "cluster", "language", "v1"},
     "cli": {"bench", "node", "api", "agent", "net", "trust", "shard", "models", "cluster", "language"},
     "v1": set(),
     "values": set(),

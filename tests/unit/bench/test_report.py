@@ -7,6 +7,7 @@ from ringleader.bench.decode import DecodeResult
 from ringleader.bench.forced_call import ForcedCallResult
 from ringleader.bench.hop import HopResult
 from ringleader.bench.report import at_least, at_most, table
+from ringleader.bench.targets import judged
 
 DECODE = DecodeResult(
     tokens=64,
@@ -18,7 +19,7 @@ DECODE = DecodeResult(
     two_shards_vs_one=1.5,
     frame_bytes_short=2351,
     frame_bytes_long=2353,
-    frame_bytes_limit=4808,
+    row_bytes=2304,
 )
 HOP = HopResult(hops=2000, frame_bytes=8192, p50_us=120.26, p99_us=9_160.0)
 CALL = ForcedCallResult(
@@ -44,9 +45,9 @@ def test_a_limit_is_kept_up_to_its_very_value() -> None:
 
 
 def test_a_table_says_which_promises_are_kept_and_which_are_missed() -> None:
-    text = table("decode", DECODE.lines())
-    assert row(text, "tok/s, one shard / mlx_lm").split()[-4:] == ["at", "least", "0.950", "ok"]
-    assert row(text, "time a token, two / one").endswith("MISSED")
+    text = table("decode", [*DECODE.lines(), *judged("decode", DECODE.flat())])
+    assert row(text, "1 shard, 1 stream").split()[-4:] == ["at", "least", "1", "ok"]
+    assert row(text, "1 stream: time a token, 2 shards").endswith("MISSED")
     assert "25.0 tok/s" in row(text, "ring of one shard")
 
 
@@ -56,7 +57,7 @@ def test_answers_that_differ_are_shown_as_missed() -> None:
 
 
 def test_every_table_fits_eighty_columns_with_numbers_of_slow_machines() -> None:
-    slow = replace(DECODE, frame_bytes_short=1_234_567, frame_bytes_long=1_234_567, frame_bytes_limit=1_234_567)
+    slow = replace(DECODE, frame_bytes_short=1_234_567, frame_bytes_long=1_234_567, row_bytes=1_234_567)
     for result in (slow, replace(HOP, p50_us=1e7, p99_us=1e8), replace(CALL, wall_s=12345.6, passes=123456)):
         assert max(len(line) for line in table("title", result.lines()).splitlines()) <= 80
 
