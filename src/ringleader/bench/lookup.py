@@ -81,4 +81,5 @@ async def measure_lookup(
 def _without(spec: SlotSpec) -> SlotSpec:
     if not any(field.name == "drafts" for field in fields(spec)):
         raise ModelFault("this build looks up no drafts: there is nothing to measure")
-    return replace(spec, **{"drafts": False})  # type: ignore[arg-type]  # a field of other builds
+    off: dict[str, bool] = {"drafts": False}
+    return replace(spec, **off)  # type: ignore[arg-type]  # a field of other builds
