@@ -119,7 +119,8 @@ class Loop:
 
     # ------------------------------------------------------------ a turn of the model
 
-    def _answered(self, state: LoopState, completion: Completion, now: float) -> Stepped:
+    def _answered(self, state: LoopState, given: Completion, now: float) -> Stepped:
+        completion = dataclasses.replace(given, calls=distinct(given.calls, state))
         cost = completion.tokens or Tokens()
         ended = events.TurnEnded(
             state.turn, completion.content, completion.calls, completion.finish, completion.tokens, completion.model
@@ -142,7 +143,8 @@ class Loop:
         elif completion.finish == "content_filter":
             after, orders = self._ended(heard, "filtered", "the provider withheld the answer (content_filter)", now)
         else:
-            after, orders = self._ended(heard, "answered", "answered", now)
+            message = "answered" if completion.content.strip() else "answered, with an empty text"
+            after, orders = self._ended(heard, "answered", message, now)
         return after, (*told, *orders)
 
     def _noted(self, state: LoopState, calls: Sequence[Call]) -> LoopState:
@@ -294,6 +296,14 @@ class Loop:
 
     def _out_of_time(self) -> str:
         return f"stopped after {self._bounds.wall_s:g} s (wall_s)"
+
+
+def distinct(calls: Sequence[Call], state: LoopState) -> tuple[Call, ...]:
+    """With ids that no earlier turn has used: some servers count from 0 in each turn, and others refuse the history."""
+    used = {call["id"] for message in state.messages for call in message.get("tool_calls") or ()}
+    return tuple(
+        dataclasses.replace(call, id=f"{call.id}_t{state.turn}") if call.id in used else call for call in calls
+    )
 
 
 def ignored(choice: Json, completion: Completion) -> str:

@@ -73,7 +73,9 @@ class LoopState:
 
     @property
     def text(self) -> str:
-        """The model's last words."""
+        """The model's last words: its answer, if it gave one, and otherwise what it said on the way."""
+        if self.messages and self.messages[-1]["role"] == "assistant":
+            return str(self.messages[-1].get("content") or "")
         spoken = (m["content"] for m in reversed(self.messages) if m["role"] == "assistant" and m.get("content"))
         return str(next(spoken, ""))
 

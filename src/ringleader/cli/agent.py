@@ -221,6 +221,8 @@ async def _prepared(
     """Everything that can be wrong is found here, before anything costs anything."""
     if asked.approve and asked.deny:
         raise BadRequest("--approve and --deny contradict each other")
+    if all(planned.step.name in answers for planned in plan.steps):
+        raise BadRequest("every step of this run has its answer; there is nothing to go on with")
     registry = asked.sources.registry()
     plan = Plan(plan.steps, _widened(plan.bounds, asked.bounds))
     plan.check(registry)

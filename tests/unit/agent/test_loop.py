@@ -159,6 +159,26 @@ def test_tools_outside_the_steps_set_are_unknown_to_it() -> None:
     assert "There are: look." in asked(game.answer(called(("write", {"text": "x"})))).messages[-1]["content"]
 
 
+def test_ids_that_a_server_uses_again_are_told_apart() -> None:
+    game = Game(step())
+    game.start()
+    game.answer(called(("look", {"where": "a"})))
+    game.finish("c0")
+    assert ran(game.answer(called(("look", {"where": "b"})))) == ["c0_t2"]
+    game.hear(CallFinished("c0", "of the turn before"))
+    again = asked(game.hear(CallFinished("c0_t2", "now")))
+    assert [message["tool_call_id"] for message in again.messages if message["role"] == "tool"] == ["c0", "c0_t2"]
+
+
+def test_an_answer_of_nothing_is_told_as_such_and_not_as_earlier_words() -> None:
+    game = Game(step())
+    game.start()
+    game.answer(dataclasses.replace(called(("look", {"where": "a"})), content="let me see"))
+    game.finish("c0")
+    game.answer(said(""))
+    assert (game.outcome.text, game.outcome.message) == ("", "answered, with an empty text")
+
+
 # ---------------------------------------------------------------- bounds
 
 

@@ -187,6 +187,15 @@ async def test_a_bound_that_was_reached_can_be_widened(tmp_path: Path) -> None:
     assert [message.role for message in node.requests[0].messages] == ["user", "assistant", "tool"]
 
 
+async def test_a_run_that_is_done_has_nothing_to_go_on_with(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    await ask([SO], "run", "Is it so?", "--state", str(state))
+    result, node = await ask([SO], "resume", str(state))
+    assert result.exit_code == 2
+    assert "nothing to go on with" in result.stderr
+    assert node.requests == []
+
+
 async def test_a_state_that_cannot_be_kept_is_told_before_anything_is_asked(tmp_path: Path) -> None:
     result, node = await ask([SO], "run", "x", "--state", str(tmp_path / "nowhere" / "state.json"))
     assert result.exit_code == 2
