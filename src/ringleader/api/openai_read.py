@@ -10,7 +10,7 @@ import secrets
 from dataclasses import dataclass, replace
 
 from ringleader.api.openai_history import missing, read_history
-from ringleader.api.openai_refused import refuse_unserved
+from ringleader.api.openai_refused import read_thinking, refuse_unserved
 from ringleader.api.openai_tools import ToolsAsked, read_tools
 from ringleader.api.openai_wire import ChatWire, ResponseFormatWire, SamplingWire
 from ringleader.api.priority import priority_of
@@ -65,6 +65,7 @@ def read_chat(body: dict[str, Json]) -> ChatAsked:
         stop=tuple(wire.stop or ()),
         top_logprobs=_top_logprobs(wire),
         content=_content(wire.response_format),
+        thinking=read_thinking(body),
         priority=priority_of(wire.priority, wire.service_tier),
     )
     usage = wire.stream_options is not None and wire.stream_options.include_usage is True

@@ -64,19 +64,18 @@ REFUSED: tuple[Refused, ...] = (
     Refused("allowed_token_ids", ([],), "use logit_bias"),
     Refused("logits_processors", ([],), "use logit_bias"),
     Refused("chat_template", (), _NO_TEXT_CONTROL),
-    Refused("chat_template_kwargs", ({},), _NO_TEXT_CONTROL),
     Refused("add_generation_prompt", (True,), _NO_TEXT_CONTROL),
     Refused("continue_final_message", (False,), _NO_TEXT_CONTROL),
     Refused("documents", ([],), "put the documents into a message"),
     Refused("thinking", (), "the model thinks as its template has it"),
-    Refused("enable_thinking", (), "the model thinks as its template has it"),
     Refused("thinking_budget", (), "the model thinks as its template has it"),
     Refused("reasoning", ({},), "the model thinks as its template has it"),
 )
 
-# "medium" is what the API documents as the default: saying it asks for nothing beyond what happens anyway.
+# How much a model thinks is its own affair: "medium" is what the API documents as the default, and asks for nothing
+# beyond what happens anyway. That it does not think at all can be had.
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
-_EFFORT_NEUTRAL = (None, "medium")
+_SWITCHES = ("enable_thinking", "thinking")  # what templates call it, as other servers' clients send it
 
 
 def refuse_unserved(body: dict[str, Json]) -> None:
@@ -86,7 +85,40 @@ def refuse_unserved(body: dict[str, Json]) -> None:
         BadRequest: the first that cannot, with what to do instead.
     """
     refuse(body, REFUSED)
-    refuse_effort(body.get("reasoning_effort"), "reasoning_effort")
+
+
+def read_thinking(body: dict[str, Json]) -> bool | None:
+    """Whether the client of Chat Completions wishes that the model thinks, or that it does not.
+
+    Raises:
+        BadRequest: it wishes for more or less, for anything else of the template, or for two things.
+    """
+    wishes = {effort_wish(body.get("reasoning_effort"), "reasoning_effort")}
+    for param, given in (("enable_thinking", body), ("chat_template_kwargs", body.get("chat_template_kwargs") or {})):
+        wishes |= _switches(given, param)
+    wishes.discard(None)
+    if len(wishes) > 1:
+        message = "'reasoning_effort' and 'enable_thinking' contradict each other: send one of them."
+        raise BadRequest(message, param="reasoning_effort")
+    return wishes.pop() if wishes else None
+
+
+def _switches(given: Json, param: str) -> set[bool | None]:
+    """The switches in the body itself, or among a template's arguments, where nothing else can be served."""
+    if param == "enable_thinking":
+        given = {param: given.get(param)}
+    if not isinstance(given, dict):
+        raise BadRequest(f"Invalid type for '{param}': expected an object.", param=param, code="invalid_type")
+    found: set[bool | None] = set()
+    for name, value in given.items():
+        if name not in _SWITCHES:
+            message = f"'{param}.{name}' is not supported: {_NO_TEXT_CONTROL}."
+            raise BadRequest(message, param=f"{param}.{name}", code="unsupported_parameter")
+        if value is not None and not isinstance(value, bool):
+            where = param if param == name else f"{param}.{name}"
+            raise BadRequest(f"Invalid type for '{where}': expected a boolean.", param=where, code="invalid_type")
+        found.add(value)
+    return found
 
 
 def refuse(body: dict[str, Json], table: tuple[Refused, ...]) -> None:
@@ -103,13 +135,19 @@ def _among(value: Json, neutral: tuple[Json, ...]) -> bool:
     return any(value == other and isinstance(value, bool) == isinstance(other, bool) for other in neutral)
 
 
-def refuse_effort(value: Json, param: str) -> None:
-    """Raises BadRequest for any effort but the default one; `param` is the field's path."""
-    if value in _EFFORT_NEUTRAL:
-        return
+def effort_wish(value: Json, param: str) -> bool | None:
+    """What an effort asks for: False is no thinking at all. `param` is the field's path.
+
+    Raises:
+        BadRequest: it asks for more or less thinking than the model does.
+    """
+    if value is None or value == "medium":
+        return None
+    if value == "none":
+        return False
     if value not in _EFFORTS:
         known = ", ".join(repr(effort) for effort in _EFFORTS)
         message = f"Invalid value: {shown(value)} for '{param}'. Supported values are: {known}."
         raise BadRequest(message, param=param)
-    message = f"'{param}' {shown(value)} is not supported: the model thinks as its template has it. Leave it out."
-    raise BadRequest(message, param=param, code="unsupported_value")
+    advice = "how much a model thinks is not to be set; leave it out, or send 'none'"
+    raise BadRequest(f"'{param}' {shown(value)} is not supported: {advice}.", param=param, code="unsupported_value")

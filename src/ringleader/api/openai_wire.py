@@ -182,5 +182,8 @@ class ChatWire(SamplingWire):
     functions: list[FunctionWire] | None = None
     function_call: Any = None
     response_format: ResponseFormatWire | None = None
+    reasoning_effort: Any = None
+    enable_thinking: Any = None
+    chat_template_kwargs: Any = None
     priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None
     service_tier: ServiceTier | None = None

@@ -80,7 +80,7 @@ class Responses:
             async with self._accepted(asked, before, found) as (answer, feed):
                 return await self._answer(request, asked, answer, feed)
         except CallerFault as fault:
-            raise in_responses_words(fault) from fault
+            raise in_responses_words(fault, asked.tools.places) from fault
 
     @asynccontextmanager
     async def _accepted(

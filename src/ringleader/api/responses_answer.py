@@ -108,7 +108,9 @@ class ResponseEvents:
     def _call(self, name: str) -> CallOutput | ShellOutput:
         if name == SHELL and self._frame.asked.has_shell:
             return ShellOutput()
-        return CallOutput(name, custom=name in self._frame.asked.calls.custom)
+        custom = name in self._frame.asked.calls.custom
+        own, namespace = self._frame.asked.tools.origins.get(name, (name, None))
+        return CallOutput(own, custom=custom, namespace=namespace)
 
     def _finish(self, finished: Finished) -> Iterator[Event]:
         cut = finished.reason == "length"

@@ -6,7 +6,7 @@ Items are finer than turns: what a model thought, said and called between two tu
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,13 +28,19 @@ class Placed:
     path: str
 
 
-def read_items(placed: Sequence[Placed], instructions: str | None = None) -> tuple[Message, ...]:
-    """The conversation, `instructions` first.
+Naming = Callable[[str, str | None], str]
+
+
+def read_items(
+    placed: Sequence[Placed], instructions: str | None = None, naming: Naming = lambda name, _: name
+) -> tuple[Message, ...]:
+    """The conversation, `instructions` first. `naming` makes the name that the model knows a tool by, of the tool's own
+    name and its namespace.
 
     Raises:
         BadRequest: a part is no text, reasoning cannot be read, or calls and outputs do not match.
     """
-    turns = _Turns()
+    turns = _Turns(naming)
     if instructions:
         turns.messages.append(Message("system", instructions))
     for each in placed:
@@ -47,6 +53,7 @@ class _Turns:
     """The turns so far. `owed` are calls without an output. A turn ends when all its calls have theirs, so that
     `results` follow it; what others say meanwhile is `held`."""
 
+    naming: Naming
     messages: list[Message] = field(default_factory=list)
     owed: dict[str, str] = field(default_factory=dict)  # call id -> the kind of its output
     results: list[Message] = field(default_factory=list)
@@ -64,9 +71,10 @@ class _Turns:
             case items.ReasoningItem():
                 self._thought(item, path)
             case items.FunctionCallItem():
-                self._called(ToolCall(item.call_id, item.name, item.arguments), "function_call_output", path)
+                call = ToolCall(item.call_id, self.naming(item.name, item.namespace), item.arguments)
+                self._called(call, "function_call_output", path)
             case items.CustomCallItem():
-                call = ToolCall(item.call_id, item.name, item.input, "custom")
+                call = ToolCall(item.call_id, self.naming(item.name, item.namespace), item.input, "custom")
                 self._called(call, "custom_tool_call_output", path)
             case items.ShellCallItem():
                 action = item.action.model_dump(exclude_none=True, exclude={"type"})

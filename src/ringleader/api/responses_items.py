@@ -46,6 +46,7 @@ class FunctionCallItem(Wire):
     id: str | None = None
     call_id: Id
     name: Id
+    namespace: str | None = None
     arguments: str
 
 
@@ -65,6 +66,7 @@ class CustomCallItem(Wire):
     id: str | None = None
     call_id: Id
     name: Id
+    namespace: str | None = None
     input: str
 
 

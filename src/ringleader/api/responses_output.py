@@ -124,9 +124,10 @@ class ReasoningOutput:
 class CallOutput:
     """A call of a function, or of a custom tool, whose input is a text."""
 
-    def __init__(self, name: str, *, custom: bool) -> None:
+    def __init__(self, name: str, *, custom: bool, namespace: str | None = None) -> None:
         self.id = new_id("ctc_" if custom else "fc_")
         self._name = name
+        self._namespace = {} if namespace is None else {"namespace": namespace}
         self._call_id = new_id("call_")
         self._custom = custom
         self._pieces: list[str] = []
@@ -142,6 +143,7 @@ class CallOutput:
             key: text,
             "call_id": self._call_id,
             "name": self._name,
+            **self._namespace,
         }
 
     def begin(self) -> Iterator[Event]:

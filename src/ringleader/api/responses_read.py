@@ -8,11 +8,11 @@ from typing import Any
 
 from ringleader.api import responses_items as items
 from ringleader.api.openai_read import INT32_MAX, read_sampling
-from ringleader.api.openai_refused import Refused, refuse, refuse_effort
+from ringleader.api.openai_refused import Refused, effort_wish, refuse
 from ringleader.api.openai_tools import ToolsAsked
 from ringleader.api.priority import priority_of
 from ringleader.api.responses_history import Placed, read_items
-from ringleader.api.responses_tools import read_flat_tools
+from ringleader.api.responses_tools import FlatTools, read_flat_tools
 from ringleader.api.responses_wire import ResponsesWire, TextFormat
 from ringleader.api.validation import parse, shown
 from ringleader.errors import BadRequest
@@ -53,10 +53,16 @@ class ResponseAsked:
     """
 
     wire: ResponsesWire
-    calls: ToolsAsked
+    tools: FlatTools
     new: tuple[Placed, ...]
     raw_items: tuple[dict[str, Json], ...]  # the same, as they are stored
     include: frozenset[str] = field(default_factory=frozenset)
+    thinking: bool | None = None
+
+    @property
+    def calls(self) -> ToolsAsked:
+        """What may and must be called."""
+        return self.tools.calls
 
     @property
     def stored(self) -> bool:
@@ -90,7 +96,7 @@ class ResponseAsked:
         top = wire.top_logprobs or 0
         return ChatRequest(
             model=ModelId(wire.model),
-            messages=read_items([*before, *own], wire.instructions),
+            messages=read_items([*before, *own], wire.instructions, self.tools.shown_name),
             sampling=read_sampling(wire),
             tools=self.calls.tools,
             tool_choice=self.calls.choice,
@@ -99,6 +105,7 @@ class ResponseAsked:
             stop=tuple(wire.stop or ()),
             top_logprobs=top if top or LOGPROBS in self.include else None,
             content=_content(wire.text.format if wire.text is not None else None),
+            thinking=self.thinking,
             priority=priority_of(wire.priority, wire.service_tier),
         )
 
@@ -111,7 +118,7 @@ def read_response(body: dict[str, Json]) -> ResponseAsked:
     """
     refuse(body, REFUSED)
     wire = parse(ResponsesWire, body)
-    refuse_effort(wire.reasoning.effort if wire.reasoning is not None else None, "reasoning.effort")
+    thinking = effort_wish(wire.reasoning.effort if wire.reasoning is not None else None, "reasoning.effort")
     if body.get("stream_options") and wire.stream is not True:
         message = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
         raise BadRequest(message, param="stream_options")
@@ -122,7 +129,7 @@ def read_response(body: dict[str, Json]) -> ResponseAsked:
         for each, placed in zip(raw, new, strict=True)
         if not isinstance(placed.item, items.ReferenceItem)
     )
-    return ResponseAsked(wire, read_flat_tools(wire), new, kept, _include(wire.include or []))
+    return ResponseAsked(wire, read_flat_tools(wire), new, kept, _include(wire.include or []), thinking)
 
 
 def replayed(stored: Sequence[dict[str, Json]], path: str) -> list[Placed]:

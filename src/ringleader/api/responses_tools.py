@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ringleader.api.openai_tools import ToolsAsked, checked_tools
 from ringleader.api.responses_history import SHELL
-from ringleader.api.responses_wire import FlatCustom, FlatFunction, LocalShell, ResponsesWire
+from ringleader.api.responses_wire import FlatCustom, FlatFunction, LocalShell, Namespace, ResponsesWire
 from ringleader.api.validation import parse, shown
 from ringleader.errors import BadRequest, CallerFault
 from ringleader.values import CustomGrammar, Json, Tool
 
-_KINDS: Mapping[str, type[Any]] = {"function": FlatFunction, "custom": FlatCustom, "local_shell": LocalShell}
+_KINDS: Mapping[str, type[Any]] = {
+    "function": FlatFunction,
+    "custom": FlatCustom,
+    "local_shell": LocalShell,
+    "namespace": Namespace,
+}
 # OpenAI's servers run these, or want a client of a special kind.
 HOSTED: Mapping[str, str] = {
-    "web_search": "there is no web search",
+    "web_search": 'there is no web search (in Codex: web_search = "disabled")',
     "web_search_preview": "there is no web search",
     "file_search": "there are no vector stores",
     "computer": "there is no computer use",
@@ -28,7 +35,6 @@ HOSTED: Mapping[str, str] = {
     "shell": "no commands are run here",
     "apply_patch": "send apply_patch as a custom tool with a grammar",
     "tool_search": "all tools are shown to the model",
-    "namespace": "list the tools themselves",
     "programmatic_tool_calling": "no code is run here",
 }
 SHELL_TOOL = Tool(
@@ -46,53 +52,119 @@ SHELL_TOOL = Tool(
     },
 )
 _PARAMS = {"response_format": "text.format.schema"}  # of a format, nothing but its schema can be wrong later
-_NESTED = re.compile(r"\b(tools\[\d+\])\.(?:function|custom)\b")
+_NESTED = re.compile(r"\btools\[(\d+)\](?:\.(?:function|custom)\b)?")
 
 
-def read_flat_tools(wire: ResponsesWire) -> ToolsAsked:
+@dataclass(frozen=True, slots=True)
+class FlatTools:
+    """The tools of a request: `calls` as they are shown to the model, `places` where the client wrote each.
+
+    `origins` has the name and the namespace of those that stand in one, by the name that is shown.
+    """
+
+    calls: ToolsAsked
+    places: tuple[str, ...] = ()
+    origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def shown_name(self, name: str, namespace: str | None) -> str:
+        """What the model knows a tool by that the client calls so."""
+        if namespace is None:
+            return name
+        found = (shown for shown, origin in self.origins.items() if origin == (name, namespace))
+        return next(found, qualified(namespace, name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    tool: Tool
+    place: str
+    namespace: str | None = None
+
+
+def qualified(namespace: str, name: str) -> str:
+    """Both names in one."""
+    return f"{namespace}__{name}"
+
+
+def read_flat_tools(wire: ResponsesWire) -> FlatTools:
     """What may and must be called.
 
     Raises:
         BadRequest: an entry is wrong, two differ under one name, or it is a tool that only OpenAI's servers have.
     """
-    entries: Any = wire.tools
-    if entries is not None and not isinstance(entries, list):
-        message = f"Invalid type for 'tools': expected an array, but got {shown(entries)} instead."
-        raise BadRequest(message, param="tools", code="invalid_type")
-    tools = [(_tool(entry, index), f"tools[{index}]") for index, entry in enumerate(entries or ())]
-    choice = _choice(wire.tool_choice)
-    return ToolsAsked(checked_tools(tools), choice, wire.parallel_tool_calls is not False)
+    listed = _listed(wire.tools, "tools", None)
+    counted = Counter(each.tool.name for each in listed)
+    origins: dict[str, tuple[str, str]] = {}
+    tools: list[tuple[Tool, str]] = []
+    for each in listed:
+        tool = each.tool
+        if each.namespace is not None:
+            if counted[tool.name] > 1:
+                tool = replace(tool, name=qualified(each.namespace, tool.name))
+            origins[tool.name] = (each.tool.name, each.namespace)
+        tools.append((tool, each.place))
+    read = FlatTools(
+        ToolsAsked(checked_tools(tools), None, wire.parallel_tool_calls is not False),
+        tuple(place for _, place in tools),
+        origins,
+    )
+    return replace(read, calls=replace(read.calls, choice=_choice(wire.tool_choice, read)))
 
 
-def in_responses_words(fault: CallerFault) -> CallerFault:
-    """A fault found later, with fields named as this API has them."""
-    text, param = _renamed(str(fault)), fault.param
+def in_responses_words(fault: CallerFault, places: Sequence[str] = ()) -> CallerFault:
+    """A fault found later, with fields named as this API has them. `places` are those of the tools, in their order."""
+    text, param = _renamed(str(fault), places), fault.param
     if param is not None:
-        param = _PARAMS.get(param) or ("input" if param.startswith("messages") else _renamed(param))
+        param = _PARAMS.get(param) or ("input" if param.startswith("messages") else _renamed(param, places))
     return type(fault)(text, param=param, code=fault.code)
 
 
-def _renamed(text: str) -> str:
+def _renamed(text: str, places: Sequence[str]) -> str:
+    def place(found: re.Match[str]) -> str:
+        index = int(found[1])
+        return places[index] if index < len(places) else f"tools[{index}]"
+
     text = text.replace("response_format.json_schema", "text.format").replace("response_format", "text.format")
-    return _NESTED.sub(r"\1", text).replace("'messages'", "'input'")
+    return _NESTED.sub(place, text).replace("'messages'", "'input'")
 
 
-def _tool(entry: Json, index: int) -> Tool:
-    path = f"tools[{index}]"
+def _listed(entries: Json, path: str, namespace: str | None) -> list[_Listed]:
+    if entries is None:
+        return []
+    if not isinstance(entries, list):
+        message = f"Invalid type for '{path}': expected an array, but got {shown(entries)} instead."
+        raise BadRequest(message, param=path, code="invalid_type")
+    found: list[_Listed] = []
+    for index, entry in enumerate(entries):
+        place = f"{path}[{index}]"
+        wire = _entry(entry, place, inside=namespace is not None)
+        if isinstance(wire, Namespace):
+            found += _listed(wire.tools, f"{place}.tools", wire.name)
+        else:
+            found.append(_Listed(_tool(wire, place), place, namespace))
+    return found
+
+
+def _entry(entry: Json, place: str, *, inside: bool) -> Any:
+    """One entry by its type; inside a namespace only functions and custom tools stand."""
+    kinds = {kind: _KINDS[kind] for kind in ("function", "custom")} if inside else _KINDS
     kind = entry.get("type") if isinstance(entry, dict) else None
     if isinstance(kind, str) and (why := _hosted(kind)) is not None:
-        message = f"'{path}.type' {kind!r} is not supported: {why}. Leave it out, or give the model a function."
-        raise BadRequest(message, param=f"{path}.type", code="unsupported_tool")
-    if isinstance(entry, dict) and kind not in _KINDS:
-        known = ", ".join(repr(each) for each in _KINDS)
-        message = f"Invalid value: {shown(kind)} for '{path}.type'. Supported values are: {known}."
-        raise BadRequest(message, param=f"{path}.type")
-    wire = parse(_KINDS.get(str(kind), FlatFunction), entry, ("tools", index))
+        message = f"'{place}.type' {kind!r} is not supported: {why}. Leave it out, or give the model a function."
+        raise BadRequest(message, param=f"{place}.type", code="unsupported_tool")
+    if isinstance(entry, dict) and (not isinstance(kind, str) or kind not in kinds):
+        known = ", ".join(repr(each) for each in kinds)
+        message = f"Invalid value: {shown(kind)} for '{place}.type'. Supported values are: {known}."
+        raise BadRequest(message, param=f"{place}.type")
+    return parse(kinds.get(str(kind), FlatFunction), entry, (place,))
+
+
+def _tool(wire: FlatFunction | FlatCustom | LocalShell, place: str) -> Tool:
     if isinstance(wire, LocalShell):
         return SHELL_TOOL
     if isinstance(wire, FlatFunction):
         return Tool(wire.name, wire.description or "", wire.parameters, wire.strict)
-    return Tool(wire.name, wire.description or "", kind="custom", grammar=_grammar(wire, path))
+    return Tool(wire.name, wire.description or "", kind="custom", grammar=_grammar(wire, place))
 
 
 def _hosted(kind: str) -> str | None:
@@ -103,17 +175,17 @@ def _hosted(kind: str) -> str | None:
 def _grammar(wire: FlatCustom, path: str) -> CustomGrammar | None:
     if wire.format is None or wire.format.type == "text":
         return None
-    for field in ("syntax", "definition"):
-        if getattr(wire.format, field) is None:
-            param = f"{path}.format.{field}"
+    for name in ("syntax", "definition"):
+        if getattr(wire.format, name) is None:
+            param = f"{path}.format.{name}"
             message = f"Missing required parameter: '{param}'."
             raise BadRequest(message, param=param, code="missing_required_parameter")
     assert wire.format.syntax is not None and wire.format.definition is not None
     return CustomGrammar(wire.format.syntax, wire.format.definition)
 
 
-def _choice(raw: Json) -> Json:
-    """The client's own choice, with the shell under its name. Other forms are read with the tools at hand."""
+def _choice(raw: Json, tools: FlatTools) -> Json:
+    """The client's own choice, with tools by the names that the model knows. What it asks for is read later."""
     if not isinstance(raw, Mapping):
         return raw
     kind = raw.get("type")
@@ -123,5 +195,8 @@ def _choice(raw: Json) -> Json:
         message = f"'tool_choice' {kind!r} is not supported: {why}."
         raise BadRequest(message, param="tool_choice", code="unsupported_tool")
     if kind == "allowed_tools" and isinstance(raw.get("tools"), list):
-        return {**raw, "tools": [_choice(entry) for entry in raw["tools"]]}
+        return {**raw, "tools": [_choice(entry, tools) for entry in raw["tools"]]}
+    name, namespace = raw.get("name"), raw.get("namespace")
+    if isinstance(name, str) and isinstance(namespace, str):
+        return {**raw, "name": tools.shown_name(name, namespace)}
     return raw

@@ -45,7 +45,16 @@ class LocalShell(Wire):
     type: Literal["local_shell"]
 
 
-ToolEntry = FlatFunction | FlatCustom | LocalShell
+class Namespace(Wire):
+    """Tools that belong together. Each is shown to the model by its own name, or by both where two have the same."""
+
+    type: Literal["namespace"]
+    name: Annotated[str, Field(pattern=NAME_PATTERN)]
+    description: str | None = None
+    tools: SkipValidation[list[FlatFunction | FlatCustom]]  # each entry is read by its own type
+
+
+ToolEntry = FlatFunction | FlatCustom | LocalShell | Namespace
 
 
 class TextFormat(Wire):

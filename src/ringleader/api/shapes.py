@@ -146,6 +146,7 @@ class ChatBody(Shape):
     created: int
     model: str
     system_fingerprint: str
+    service_tier: str | None = None
     choices: list[ChatChoice]
     usage: ChatUsage
 
@@ -167,6 +168,7 @@ class ChatChunk(Shape):
     created: int
     model: str
     system_fingerprint: str
+    service_tier: str | None = None
     choices: list[ChunkChoice]
     usage: ChatUsage | None = None
 

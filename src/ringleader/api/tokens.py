@@ -131,5 +131,5 @@ class Tokens:
         try:
             ids = await self._tokenizing.prompt_ids(asked.request([], {}))
         except CallerFault as fault:
-            raise in_responses_words(fault) from fault
+            raise in_responses_words(fault, asked.tools.places) from fault
         return web.json_response({"object": "response.input_tokens", "input_tokens": len(ids)})

@@ -190,13 +190,12 @@ def test_a_wrong_field_is_refused_by_its_path(fields: dict[str, Json], param: st
         ("prediction", {"type": "content", "content": "x"}),
         ("web_search_options", {}),
         ("reasoning_effort", "high"),
-        ("reasoning_effort", "none"),
+        ("reasoning_effort", "minimal"),
         ("best_of", 2),
         ("best_of", True),
         ("suffix", "x"),
         ("guided_json", {}),
         ("grammar", "root ::= x"),
-        ("chat_template_kwargs", {"enable_thinking": False}),
         ("stop_token_ids", [1]),
         ("ignore_eos", True),
     ],
@@ -212,8 +211,38 @@ def test_unknown_values_of_refused_fields_are_told_from_unsupported_ones() -> No
     assert refusal(body(reasoning_effort="huge")).code == "invalid_value"
 
 
+@pytest.mark.parametrize(
+    ("fields", "thinking"),
+    [
+        ({}, None),
+        ({"reasoning_effort": "medium"}, None),
+        ({"reasoning_effort": "none"}, False),
+        ({"enable_thinking": True}, True),
+        ({"chat_template_kwargs": {"enable_thinking": False}}, False),
+        ({"chat_template_kwargs": {"thinking": True}, "enable_thinking": True}, True),
+        ({"chat_template_kwargs": {"enable_thinking": None}}, None),
+    ],
+)
+def test_a_client_may_wish_for_thinking_or_against_it(fields: dict[str, Json], thinking: bool | None) -> None:
+    assert read_chat(body(**fields)).request.thinking is thinking
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"reasoning_effort": "none", "enable_thinking": True}, "reasoning_effort"),
+        ({"enable_thinking": "yes"}, "enable_thinking"),
+        ({"chat_template_kwargs": {"enable_thinking": 1}}, "chat_template_kwargs.enable_thinking"),
+        ({"chat_template_kwargs": {"reasoning_budget": 5}}, "chat_template_kwargs.reasoning_budget"),
+        ({"chat_template_kwargs": [1]}, "chat_template_kwargs"),
+    ],
+)
+def test_wishes_about_thinking_that_cannot_be_met_are_named(fields: dict[str, Json], param: str) -> None:
+    assert refusal(body(**fields)).param == param
+
+
 OPTIONAL = [name for name in ChatWire.model_fields if name not in ("model", "messages")]
-OPTIONAL += [refused.field for refused in REFUSED] + ["reasoning_effort"]
+OPTIONAL += [refused.field for refused in REFUSED]
 HARMLESS: list[dict[str, Any]] = [
     {"metadata": {"a": "b"}, "user": "u", "store": True, "prompt_cache_key": "k", "verbosity": "low"},
     {"service_tier": "auto", "safety_identifier": "x", "cache_control": {"type": "ephemeral"}, "made_up": [1]},
@@ -357,7 +386,6 @@ CHAT_ACCEPTED = {
     "prompt_cache_options",
     "prompt_cache_retention",
     "safety_identifier",
-    "service_tier",
     "store",
     "user",
     "verbosity",
@@ -369,7 +397,7 @@ def test_every_chat_field_of_openais_client_is_honoured_accepted_or_refused() ->
         *completion_create_params.CompletionCreateParamsBase.__annotations__,
         *completion_create_params.CompletionCreateParamsStreaming.__annotations__,
     }
-    judged = {*ChatWire.model_fields, *(each.field for each in REFUSED), "reasoning_effort"}
+    judged = {*ChatWire.model_fields, *(each.field for each in REFUSED)}
     assert theirs - judged == CHAT_ACCEPTED
 
 

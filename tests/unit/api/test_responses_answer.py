@@ -169,3 +169,11 @@ def test_the_clients_shell_is_called_with_an_action() -> None:
 def test_an_answer_without_a_word_is_an_empty_message_unless_it_was_cut(reason: Any) -> None:
     output = told([Finished(reason, USAGE)])[-1]["response"]["output"]
     assert [item["content"][0]["text"] for item in output] == ([""] if reason == "stop" else [])
+
+
+def test_a_call_of_a_namespaces_tool_names_both() -> None:
+    agents = {"type": "namespace", "name": "agents", "tools": [{"type": "function", "name": "now"}]}
+    deltas = [CallStarted(0, "agents__now"), CallEnded(0), Finished("tool_calls", USAGE)]
+    events = told(deltas, tools=[*TOOLS, agents])
+    item = events[-1]["response"]["output"][0]
+    assert (item["name"], item["namespace"]) == ("now", "agents")

@@ -137,3 +137,45 @@ def test_a_fault_found_later_speaks_of_this_apis_fields() -> None:
 @pytest.mark.parametrize(("fields", "priority"), [({}, 0), ({"service_tier": "flex"}, 1), ({"priority": -4}, -4)])
 def test_a_tier_or_a_priority_says_who_goes_first(fields: dict[str, Any], priority: int) -> None:
     assert asked(**fields).priority == priority
+
+
+SPAWN: Any = {"type": "function", "name": "spawn"}
+AGENTS: Any = {
+    "type": "namespace",
+    "name": "agents",
+    "description": "d",
+    "tools": [SPAWN, {"type": "custom", "name": "now"}],
+}
+
+
+def test_tools_of_a_namespace_are_shown_by_their_own_names_where_these_are_free() -> None:
+    choice = {
+        "type": "allowed_tools",
+        "mode": "auto",
+        "tools": [{"type": "custom", "name": "now", "namespace": "agents"}],
+    }
+    read = read_response({"model": "m", "input": "hi", "tools": [NOW, AGENTS], "tool_choice": choice})
+    assert [tool.name for tool in read.calls.tools] == ["now", "spawn", "agents__now"]
+    assert read.tools.places == ("tools[0]", "tools[1].tools[0]", "tools[1].tools[1]")
+    assert read.calls.custom == {"agents__now"}
+    assert read.request([], {}).tool_choice["tools"][0]["name"] == "agents__now"
+
+
+def test_a_call_of_a_namespaces_tool_is_known_again_in_the_history() -> None:
+    call = {"type": "custom_tool_call", "call_id": "c", "name": "now", "namespace": "agents", "input": "x"}
+    result = {"type": "custom_tool_call_output", "call_id": "c", "output": "y"}
+    turns = asked(input=[call, result], tools=[NOW, AGENTS]).messages
+    assert turns[0].tool_calls[0].name == "agents__now"
+
+
+def test_what_is_wrong_in_a_namespace_is_named_by_its_place() -> None:
+    def named(*tools: Any) -> str | None:
+        return refused(tools=[NOW, {**AGENTS, "tools": list(tools)}]).param
+
+    assert named({"type": "function", "name": "a b"}) == "tools[1].tools[0].name"
+    assert named(SPAWN, {"type": "local_shell"}) == "tools[1].tools[1].type"
+    assert named(SPAWN, AGENTS) == "tools[1].tools[1].type"
+    assert named({"type": "web_search"}) == "tools[1].tools[0].type"
+    fault = BadRequest("Invalid 'tools[1].function.parameters'", param="tools[1].function.parameters")
+    mended = in_responses_words(fault, ("tools[0]", "tools[1].tools[0]"))
+    assert (str(mended), mended.param) == ("Invalid 'tools[1].tools[0].parameters'", "tools[1].tools[0].parameters")
