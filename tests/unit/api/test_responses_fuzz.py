@@ -58,9 +58,8 @@ COMPLETION: dict[str, Any] = {"model": "m", "prompt": ["a", [1, 2]], "n": 2, "lo
 
 
 def check(body: dict[str, Any], read: Any) -> None:
-    body = parse_object(json.dumps(body).encode())
     try:
-        requests = read(body)
+        requests = read(parse_object(json.dumps(body).encode()))
     except CallerFault as error:
         fault = fault_of(error, "req_1")
         assert fault.status == 400
