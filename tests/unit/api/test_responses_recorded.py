@@ -15,7 +15,8 @@ from tests.unit.api.test_responses_answer import told
 
 RESPONSE = """id object created_at status background completed_at error frequency_penalty incomplete_details
 instructions max_output_tokens max_tool_calls model output parallel_tool_calls presence_penalty
-previous_response_id prompt_cache_key prompt_cache_retention reasoning safety_identifier service_tier store temperature text tool_choice tools top_logprobs
+previous_response_id prompt_cache_key prompt_cache_retention reasoning safety_identifier service_tier store
+temperature text tool_choice tools top_logprobs
 top_p truncation usage user metadata"""
 USED = "input_tokens input_tokens_details output_tokens output_tokens_details total_tokens"
 EVENTS = {
