@@ -76,4 +76,5 @@ async def test_what_is_wrong_is_named(path: str, fields: Any, param: str) -> Non
 @pytest.mark.parametrize("path", UNSERVED)
 async def test_what_is_never_served_is_said_so(path: str) -> None:
     status, told = await said(path, input="x")
-    assert (status, told["error"]["code"]) == (501, "not_served")
+    assert status == 501
+    assert UNSERVED[path] in str(told["error"])
