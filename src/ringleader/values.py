@@ -169,7 +169,8 @@ class ChatRequest:
     context. `top_logprobs` None means no logprobs at all, 0 only those of the chosen tokens. `thinking` wishes that the
     model reasons, or that it does not; None leaves it to the model's own template.
     `raw`: a prompt as it is (text, or token ids), with no messages and no template; whatever is answered is text.
-    Lower `priority` goes first.
+    Lower `priority` goes first. `prediction` is text that the client expects in the answer: it comes sooner where
+    that is right.
     """
 
     model: ModelId
@@ -185,6 +186,7 @@ class ChatRequest:
     thinking: bool | None = None
     raw: str | tuple[int, ...] | None = None
     priority: int = 0
+    prediction: str = ""
 
 
 # ---------------------------------------------------------------- what the ring must know of a request
@@ -200,6 +202,7 @@ class SlotSpec:
     are. `think_close` are the ids that end reasoning, () where there is none; what is demanded after it is left
     `think_reserve` tokens more than its shortest form. `resumed_tokens` of the answer came from a ring that was lost:
     they follow the prompt's own, count against `max_tokens`, and the next draw is the one that would have followed.
+    `drafts` False switches drafts off; they are looked up in `prediction`, what the client expects, too.
     """
 
     sampling: Sampling
@@ -213,6 +216,8 @@ class SlotSpec:
     think_close: tuple[int, ...] = ()
     think_reserve: int = 0
     resumed_tokens: int = 0
+    drafts: bool = True
+    prediction: tuple[int, ...] = ()
 
 
 Coding = Literal["same", "bf16", "int8"]  # how activations travel: as they are, or in fewer bytes
@@ -245,7 +250,8 @@ class Usage:
     """Tokens and passes of one request. The opening counts as prompt: it is prefilled, not generated.
 
     `opening_tokens` are those of the prompt that open a forced call. `forced_tokens` of the
-    `completion_tokens` needed no sampling; `passes` counts trips round the ring.
+    `completion_tokens` needed no sampling; `passes` counts trips round the ring. `drafted_tokens` were guessed, and
+    `accepted_tokens` of them are in the answer.
     """
 
     prompt_tokens: int
@@ -254,6 +260,8 @@ class Usage:
     forced_tokens: int = 0
     opening_tokens: int = 0
     passes: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,8 @@ def spec_to_wire(spec: SlotSpec) -> pb.SlotSpec:
         think_close=spec.think_close,
         think_reserve=spec.think_reserve,
         resumed_tokens=spec.resumed_tokens,
+        no_drafts=not spec.drafts,
+        prediction=spec.prediction,
     )
 
 
@@ -111,4 +113,6 @@ def spec_from_wire(m: pb.SlotSpec) -> SlotSpec:
         think_close=tuple(m.think_close),
         think_reserve=m.think_reserve,
         resumed_tokens=m.resumed_tokens,
+        drafts=not m.no_drafts,
+        prediction=tuple(m.prediction),
     )

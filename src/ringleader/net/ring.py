@@ -52,6 +52,9 @@ class Tokens:
     prompt_done: int
     frame_bytes: int
     fault: Fault = "ours"
+    drawn: int = 1  # of `tokens`: the others were forced
+    drafted: int = 0  # tokens that were guessed for this request, so far
+    accepted: int = 0  # those of them that are in the answer
 
 
 @dataclass(slots=True)
@@ -61,7 +64,8 @@ class RingClient:
     With credentials, the shard at each place must be that of the node at the same place of `nodes`; where `nodes` is
     empty, any member's. `whole` lets shards of the same layers take this plan on; `term` is the master's. Without
     `batches` requests take turns: to measure what sharing passes is worth. `coding` is that of activations. `machines`
-    says which shards share one, where addresses do not tell.
+    says which shards share one, where addresses do not tell. Without `drafts` none are made, as where a shard
+    cannot step back.
     """
 
     plan: PlanHash
@@ -75,6 +79,7 @@ class RingClient:
     batches: bool = True
     coding: Coding = "same"
     machines: tuple[int, ...] = ()
+    drafts: bool = True
     silent: int | None = None  # the shard that did not answer when the ring was linked
     _channel: grpc.aio.Channel | None = None
     _call: grpc.aio.StreamStreamCall[pb.HeadOrder, pb.HeadReport] | None = None
@@ -92,8 +97,7 @@ class RingClient:
             stubs = [rpc.RingStub(await stack.enter_async_context(channel)) for channel in channels]
             # First all greetings: a frozen shard would also make its neighbour's linking fail, and hide behind it.
             greeted = await asyncio.gather(*(self._greet(stub, i, addresses[i]) for i, stub in enumerate(stubs)))
-            ride = min(greeted) if self.batches else pb.RIDE_ALONE  # what every shard can
-            await asyncio.gather(*(self._link(stub, i, addresses, ride) for i, stub in enumerate(stubs)))
+            await asyncio.gather(*(self._link(stub, i, addresses, greeted) for i, stub in enumerate(stubs)))
         if self._closed:
             raise RingLost("the ring was closed while it was linked")
         self._channel = self._dial(addresses, 0)
@@ -107,7 +111,7 @@ class RingClient:
         except NotTrusted as error:
             raise RingLost(f"the shard at {addresses[index]} cannot be linked: {error}") from error
 
-    async def _greet(self, stub: rpc.RingStub, index: int, address: str) -> pb.Ride:
+    async def _greet(self, stub: rpc.RingStub, index: int, address: str) -> pb.HelloReply:
         hello = pb.HelloRequest(version=PROTOCOL_VERSION)
         try:
             reply: pb.HelloReply = await stub.Hello(hello, timeout=DIAL_DEADLINE_S, wait_for_ready=True)
@@ -116,9 +120,11 @@ class RingClient:
                 self.silent = index
                 raise RingLost(f"the shard at {address} did not answer for {DIAL_DEADLINE_S:.0f} s") from error
             raise RingLost(_cannot_link(address, error)) from error
-        return reply.ride
+        return reply
 
-    async def _link(self, stub: rpc.RingStub, index: int, addresses: tuple[str, ...], ride: pb.Ride) -> None:
+    async def _link(
+        self, stub: rpc.RingStub, index: int, addresses: tuple[str, ...], greeted: list[pb.HelloReply]
+    ) -> None:
         following = addresses[(index + 1) % len(addresses)] if len(addresses) > 1 else ""
         request = pb.LinkRequest(
             plan=bytes.fromhex(self.plan),
@@ -129,7 +135,8 @@ class RingClient:
             term=self.term.number,
             master=self.term.node,
             share=self._share(index),
-            ride=ride,
+            ride=min(each.ride for each in greeted) if self.batches else pb.RIDE_ALONE,  # what every shard can
+            drafts=self.drafts and all(each.steps_back for each in greeted),
             coding=CODING_TO_WIRE[self.coding],
             machines=self.machines or _machines(addresses),
             next_node=self.nodes[(index + 1) % len(addresses)] if self.nodes else "",
@@ -225,4 +232,7 @@ def _tokens(report: pb.HeadReport) -> Tokens:
         prompt_done=report.prompt_done,
         frame_bytes=report.frame_bytes,
         fault=FAULT_FROM_WIRE[report.fault],
+        drawn=report.drawn,
+        drafted=report.drafted,
+        accepted=report.accepted,
     )

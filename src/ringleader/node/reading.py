@@ -182,7 +182,7 @@ def _counted(usage: Usage, word: Tokens) -> Usage:
     return replace(
         usage,
         completion_tokens=usage.completion_tokens + len(word.tokens),
-        forced_tokens=usage.forced_tokens + max(0, len(word.tokens) - 1),
+        forced_tokens=usage.forced_tokens + max(0, len(word.tokens) - word.drawn),
         passes=word.passes,
     )
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from ringleader.errors import Busy, ContextTooLong
 from ringleader.shard.groups import Group, Groups
-from ringleader.shard.rhythm import Rhythm
+from ringleader.shard.lookup import Chance
+from ringleader.shard.rhythm import Offer, Rhythm
 from ringleader.shard.waiting import QUEUE_MAX, Asked, Line, Reservations
 from ringleader.values import Finish, Ride, SlotSpec
 
@@ -40,13 +42,19 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One segment to send. `sample` asks the tail for a token; `spec` goes with a slot's first segment."""
+    """One segment to send. `sample` asks the tail for a token; `spec` goes with a slot's first segment. The last
+    `drafts` of the tokens are guesses: the slot's next segment may begin before any of them."""
 
     slot: int
     position: int
     tokens: tuple[int, ...]
     sample: bool
     spec: SlotSpec | None
+    drafts: int = 0
+
+    @property
+    def guesses(self) -> tuple[int, ...]:
+        return self.tokens[len(self.tokens) - self.drafts :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,10 @@ class Segments:
         """Tokens of the longest row: the others are padded to it."""
         return max(len(turn.tokens) for turn in self.turns)
 
+    @property
+    def drafts(self) -> bool:
+        return any(turn.drafts for turn in self.turns)
+
 
 @dataclass(slots=True)
 class _Live:
@@ -75,6 +87,21 @@ class _Live:
     answering: bool = False  # its first token came back
     computed: int = 0
     chunks: deque[int] = field(default_factory=deque)  # sizes of its segments in the ring, oldest first
+    guesses: tuple[int, ...] = ()  # what may follow `pending`
+    riding: tuple[int, ...] = ()  # the drafts of the segment in the ring
+    chance: Chance = field(default_factory=Chance)
+
+    def take(self, row: Returned) -> None:
+        """Its sampling segment came back: of the drafts those stay that are in the answer."""
+        pairs = zip(row.tokens[:-1], self.riding, strict=False)  # the last one's successor is yet to be drawn
+        accepted = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        self.position -= len(self.riding) - accepted
+        self.pending.extend(row.tokens[accepted:])
+        if self.riding or self.guesses:
+            self.chance.saw(len(self.riding), accepted)
+        self.asked.drafted += len(self.riding)
+        self.asked.accepted += accepted
+        self.riding, self.guesses = (), row.drafts
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +111,19 @@ class Returned:
     slot: int
     tokens: tuple[int, ...] = ()
     finish: Finish = ""
+    drafts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a returned segment meant for its request."""
+    """What a returned segment meant for its request. `drafted` and `accepted` tokens are those of all its passes."""
 
     request: str
     passes: int
     prompt_done: int
     ended: bool
+    drafted: int = 0
+    accepted: int = 0
 
 
 class Batcher:
@@ -205,10 +235,18 @@ class Batcher:
 
     def _width(self, group: Group) -> int:
         most = self._limits.chunk_tokens
-        if len(group.slots) == 1:
+        offers = [self._offer(slot, self._live[slot]) for slot in group.slots]
+        if len(offers) == 1 and not offers[0].drafts:
             return most
-        counts = [len(self._live[slot].pending) for slot in group.slots]
-        return self._rhythm.width(counts, most, self._limits.ride == "ragged")
+        return self._rhythm.width(offers, most, self._limits.ride == "ragged" or len(offers) == 1)
+
+    def _offer(self, slot: int, live: _Live) -> Offer:
+        return Offer(len(live.pending), len(self._guesses(slot, live)), live.chance.value)
+
+    def _guesses(self, slot: int, live: _Live) -> tuple[int, ...]:
+        """What may ride behind all that is pending: no memory is taken from others for what may be wrong."""
+        known = live.position + len(live.pending)
+        return live.guesses[: max(0, self._memory.of(slot) - known)]
 
     def _fly(self, slots: tuple[int, ...], width: int, group: int) -> Segments:
         turns = tuple(self._cut(slot, self._live[slot], width) for slot in slots)
@@ -217,11 +255,15 @@ class Batcher:
         return found
 
     def _cut(self, slot: int, live: _Live, width: int) -> Turn:
+        guesses = self._guesses(slot, live)
         count = min(len(live.pending), width)
         tokens = tuple(live.pending.popleft() for _ in range(count))
-        turn = Turn(slot, live.position, tokens, not live.pending, live.spec if live.position == 0 else None)
-        live.position += count
-        live.flying = turn.sample
+        sample = not live.pending
+        drafts = guesses[: width - count] if sample else ()
+        spec = live.spec if live.position == 0 else None
+        turn = Turn(slot, live.position, tokens + drafts, sample, spec, len(drafts))
+        live.position += len(turn.tokens)
+        live.flying, live.riding = sample, drafts
         live.asked.passes += 1
         live.chunks.append(count)
         return turn
@@ -313,13 +355,13 @@ class Batcher:
         asked.prompt_done = max(asked.prompt_done, min(live.spec.prompt_tokens, live.computed))
         if row.tokens or row.finish:
             live.flying = False
-            live.pending.extend(row.tokens)
+            live.take(row)
             asked.tokens.extend(row.tokens)
             if not live.answering:
                 live.answering, self._groups.arranged = True, False
         if row.finish:
             self._let_go(row.slot)
-        return Progress(asked.request, asked.passes, asked.prompt_done, bool(row.finish))
+        return _progress(asked, row)
 
     def _took_late(self, row: Returned) -> Progress | None:
         """Of a slot that was given up while its segment was in the ring: what came of it counts all the same."""
@@ -332,10 +374,14 @@ class Batcher:
         asked.tokens.extend(row.tokens)
         if row.finish:
             self._line.leave(asked.request)
-        return Progress(asked.request, asked.passes, asked.prompt_done, bool(row.finish))
+        return _progress(asked, row)
 
     def _let_go(self, slot: int) -> None:
         del self._live[slot]
         self._memory.let_go(slot)
         self._released.append(slot)
         self._groups.leave(slot)
+
+
+def _progress(asked: Asked, row: Returned) -> Progress:
+    return Progress(asked.request, asked.passes, asked.prompt_done, bool(row.finish), asked.drafted, asked.accepted)

@@ -14,6 +14,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import ArraysCache, BatchKVCache, CacheList, KVCache
 
 from ringleader.shard.prepared import Prepared
+from ringleader.shard.stepping import step_back
 
 WASTE_MAX = 64  # columns in which every row has padding, left behind by rows of unequal length; then they are cut off
 
@@ -65,6 +66,20 @@ class Batch:
         row = self.rows.index(slot)
         return [_extracted(cache, row) for cache in self.caches]
 
+    def step_back(self, counts: Sequence[int]) -> None:
+        """Forget the last `counts[i]` positions of row i: what is not forgotten in all of them is padding."""
+        if not any(counts):
+            return
+        self.undo()
+        least = min(counts)
+        step_back(self.caches, least)
+        rest = [count - least for count in counts]
+        if any(rest):
+            for cache in self.caches:
+                cache.prepare(right_padding=rest)
+                _finalize(cache)
+            self._waste(max(rest))
+
     def begin(self, lengths: Sequence[int]) -> None:
         """Rows of `lengths` tokens come, padded on the right to the longest."""
         longest = max(lengths)
@@ -80,7 +95,10 @@ class Batch:
             return
         for cache in self.caches:
             _finalize(cache)
-        self.wasted += longest - max(1, min(lengths))
+        self._waste(longest - max(1, min(lengths)))
+
+    def _waste(self, columns: int) -> None:
+        self.wasted += columns
         if self.wasted > WASTE_MAX:
             self.wasted = 0
             for cache in self.caches:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import mlx.core as mx
@@ -17,21 +18,35 @@ from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 from ringleader.values import Sampling
 
 
-def legal_tokens(matchers: Sequence[Any | None], width: int) -> Any:
-    """Which tokens each row's matcher allows, as an array of bools [rows, width]; None where no row has one.
+def legal_tokens(matchers: Sequence[Any | None], width: int, drafts: Sequence[tuple[int, ...]] = ()) -> Any:
+    """Which tokens each matcher allows, as an array of bools [rows, width]; None where there is no matcher.
 
-    Takes no MLX: call it while the forward pass runs. Several masks are made by several threads.
+    A matcher with drafts has a row more for each of them: what it allows after it. Takes no MLX: call it while the
+    forward pass runs. Several masks are made by several threads.
     """
-    held = [(matcher, row) for row, matcher in enumerate(matchers) if matcher is not None]
+    drafts = drafts or ((),) * len(matchers)
+    begins = [0, *accumulate(1 + len(each) for each in drafts)]
+    held = [
+        (matcher, row, list(draft))
+        for matcher, row, draft in zip(matchers, begins, drafts, strict=False)
+        if matcher is not None
+    ]
     if not held:
         return None
-    from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask, fill_next_token_bitmask_par
+    from llguidance.numpy import (
+        allocate_token_bitmask,
+        fill_next_token_bitmask,
+        fill_next_token_bitmask_par,
+        fill_next_token_bitmask_par_with_draft_tokens,
+    )
 
-    mask = allocate_token_bitmask(len(matchers), width)  # all ones: rows without a matcher may take anything
-    if len(held) == 1:
-        fill_next_token_bitmask(*held[0][:1], mask, held[0][1])
+    mask = allocate_token_bitmask(begins[-1], width)  # all ones: rows without a matcher may take anything
+    if any(draft for _, _, draft in held):
+        fill_next_token_bitmask_par_with_draft_tokens(_executor(), held, mask)
+    elif len(held) == 1:
+        fill_next_token_bitmask(held[0][0], mask, held[0][1])
     else:
-        fill_next_token_bitmask_par(_executor(), held, mask)
+        fill_next_token_bitmask_par(_executor(), [(matcher, row) for matcher, row, _ in held], mask)
     bits = np.unpackbits(mask.view(np.uint8), axis=1, bitorder="little")
     return bits[:, :width].astype(np.bool_)
 

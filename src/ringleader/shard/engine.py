@@ -7,6 +7,7 @@ A slot is alone, with caches of its own, or a row of a batch: the frames say whi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from ringleader.shard.closing import Closer
 from ringleader.shard.prepared import Prepared, can_prepare
 from ringleader.shard.sampler import Picked, Sampler, pick_rows
 from ringleader.shard.slice import Slice, cache_arrays
+from ringleader.shard.stepping import step_back
 from ringleader.tokenizer import Tokenizer
 from ringleader.values import Coding, Ride, SlotSpec
 
@@ -40,6 +42,7 @@ class _Slot:
     sampler: Sampler | None
     steady: bool  # after a sampled token comes a step of one token, and it can be prepared
     position: int = 0
+    guessed: int = 0  # of its last positions; the next segment may begin before any of them
     prepared: Prepared | None = None
     batch: int = 0
 
@@ -51,11 +54,21 @@ class _Slot:
 
 
 class Engine:
-    """The compute of one shard. `tokenizer` is needed on the tail alone, for grammars; `ride` is what the slice can."""
+    """The compute of one shard. `tokenizer` is needed on the tail alone, for grammars; `ride` and `steps_back` are what
+    the slice can. `drafts` says whether the tail is to guess: every shard must be able to step back then."""
 
-    def __init__(self, part: Slice, tokenizer: Tokenizer | None, slots_max: int = 64, ride: Ride = "alone") -> None:
+    def __init__(
+        self,
+        part: Slice,
+        tokenizer: Tokenizer | None,
+        slots_max: int = 64,
+        ride: Ride = "alone",
+        steps_back: bool = False,
+    ) -> None:
         self.ride: Ride = ride
         self.coding: Coding = "same"  # of what it sends; each linking says anew
+        self.steps_back = steps_back
+        self.drafts = False
         self._part = part
         self._slots: dict[int, _Slot] = {}
         self._batches: dict[int, Batch] = {}
@@ -118,17 +131,20 @@ class Engine:
     def _run_alone(self, turn: Turn, plain: Any, dtype: Any) -> Activation | tuple[Picked, ...]:
         slot = self._slot(turn)
         self._take_out(turn.slot)
+        _step_back(slot, turn)
         out = self._prepared_out(slot, [turn], plain, dtype)
         if out is None:
             arrived = None if plain is None else _array(plain, dtype)
-            out = self._part.forward(mx.array([turn.tokens], dtype=mx.uint32), slot.caches, arrived)
-        slot.position += len(turn.tokens)
+            tokens = mx.array([turn.tokens], dtype=mx.uint32)
+            out = self._part.forward(tokens, slot.caches, arrived, looked_at=_looked_at([turn]))
+        _advance(slot, turn)
         if not self._part.tail:
             return self._packed(out, [], [turn])
         assert slot.sampler is not None
         slot.sampler.extend_prompt(turn.tokens)
         if turn.sample:
-            return (slot.sampler.pick(out[0, -1], lambda: self._prepare(slot)),)
+            logits = out[0] if turn.drafts else out[0, -1:]
+            return tuple(pick_rows([slot.sampler], logits, lambda: self._prepare(slot), [turn.guesses]))
         mx.eval(cache_arrays(slot.caches))
         return (Picked(),)
 
@@ -141,13 +157,16 @@ class Engine:
             padded = [[*turn.tokens, *[0] * (sent.width - len(turn.tokens))] for turn in sent.turns]
             arrived = None if plain is None else _array(plain, dtype)
             batch.begin(lengths)
-            out = self._part.forward(mx.array(padded, dtype=mx.uint32), batch.caches, arrived, lengths=lengths)
+            looked_at = _looked_at(sent.turns)
+            tokens = mx.array(padded, dtype=mx.uint32)
+            out = self._part.forward(tokens, batch.caches, arrived, lengths=lengths, looked_at=looked_at)
             batch.end(lengths)
-        for slot, length in zip(slots, lengths, strict=True):
-            slot.position += length
+        for slot, turn in zip(slots, sent.turns, strict=True):
+            _advance(slot, turn)
         if not self._part.tail:
             return self._packed(out, cache_arrays(batch.caches), sent.turns, sent.batch)
-        return self._picked(sent, slots, out[:, 0], cache_arrays(batch.caches))
+        logits = out[0] if sent.drafts else out[:, 0]
+        return self._picked(sent, slots, logits, cache_arrays(batch.caches))
 
     def _picked(self, sent: Segments, slots: list[_Slot], logits: Any, caches: list[Any]) -> tuple[Picked, ...]:
         samplers: list[Sampler] = []
@@ -158,12 +177,14 @@ class Engine:
         rows = [row for row, turn in enumerate(sent.turns) if turn.sample]
         picked = [Picked()] * len(slots)
         if len(rows) < len(slots):
-            logits = logits[mx.array(rows)] if rows else logits[:0]
+            logits = _of_rows(logits, sent.turns)
         mx.async_eval(logits, caches)
         if not rows:
             mx.eval(caches)
             return tuple(picked)
-        found = pick_rows([samplers[row] for row in rows], logits, lambda: self._prepare_rows(sent.turns, sent.batch))
+        drafts = [sent.turns[row].guesses for row in rows]
+        ahead = functools.partial(self._prepare_rows, sent.turns, sent.batch)
+        found = pick_rows([samplers[row] for row in rows], logits, ahead, drafts)
         for row, each in zip(rows, found, strict=True):
             picked[row] = each
         return tuple(picked)
@@ -196,6 +217,10 @@ class Engine:
             self._take_out(name)
             self._slots[name].undo()
         batch.keep(stay)
+        turns = {turn.slot: turn for turn in sent.turns}
+        batch.step_back([self._slots[name].position - turns[name].position for name in stay])
+        for name in join:
+            _step_back(self._slots[name], turns[name])
         batch.join(join, [self._slots[name].caches for name in join])
         for name in join:
             self._slots[name].batch, self._slots[name].caches = sent.batch, []
@@ -218,7 +243,7 @@ class Engine:
     def _prepare_rows(self, turns: Sequence[Turn], number: int) -> None:
         """Build the step ahead that will likely follow these turns: one token of each row. While the arrays of this
         step are computed, which are under way already: nothing may evaluate the caches after this."""
-        if not all(turn.sample for turn in turns):
+        if not all(turn.sample and not turn.drafts for turn in turns):
             return
         slots = [self._slots[turn.slot] for turn in turns]
         if not number:
@@ -253,8 +278,10 @@ class Engine:
             caches = self._part.make_caches()
             steady = can_prepare(caches) and not (turn.spec.grammar and turn.spec.followers)
             slot = self._slots[turn.slot] = _Slot(caches, sampler, steady)
-        if slot.position != turn.position:
+        if not 0 <= slot.position - turn.position <= slot.guessed:
             raise FrameRefused(f"slot {turn.slot} is at {slot.position}, its frame at {turn.position}")
+        if turn.drafts and not self.steps_back:
+            raise FrameRefused(f"slot {turn.slot} comes with drafts, and this shard cannot step back")
         return slot
 
     def _sampler(self, spec: SlotSpec) -> Sampler:
@@ -262,7 +289,7 @@ class Engine:
         if spec.grammar:
             pending = self._compiler.submit(self._compile, spec.grammar)
             self._closer = self._closer or self._compiler.submit(self._make_closer)
-        return Sampler(spec, pending, self._eos, self._closer)
+        return Sampler(spec, pending, self._eos, self._closer, self.drafts)
 
     def _compile(self, grammar: str) -> Any:
         from llguidance import LLMatcher
@@ -279,6 +306,30 @@ class Engine:
         mx.async_eval(out, caches)
         self._prepare_rows(turns, number)
         return pack(out, self.coding)
+
+
+def _step_back(slot: _Slot, turn: Turn) -> None:
+    """Forget the drafts that were not taken; the slot is alone."""
+    if turn.position < slot.position:
+        slot.undo()
+        step_back(slot.caches, slot.position - turn.position)
+
+
+def _advance(slot: _Slot, turn: Turn) -> None:
+    slot.position, slot.guessed = turn.position + len(turn.tokens), turn.drafts
+
+
+def _looked_at(turns: Sequence[Turn]) -> list[int]:
+    """After how many of its last tokens each turn wants logits; nothing where it is one for all."""
+    counts = [1 + turn.drafts for turn in turns]
+    return counts if max(counts) > 1 else []
+
+
+def _of_rows(logits: Any, turns: Sequence[Turn]) -> Any:
+    """The logits of those turns that sample."""
+    wanted = [turn.sample for turn in turns for _ in range(1 + turn.drafts)]
+    kept = [at for at, sample in enumerate(wanted) if sample]
+    return logits[mx.array(kept)] if kept else logits[:0]
 
 
 def _array(plain: Any, dtype: Any) -> Any:

@@ -51,6 +51,7 @@ def _segment(turn: Turn) -> pb.Segment:
         count=len(turn.tokens),
         kind=pb.KIND_SAMPLE if turn.sample else pb.KIND_PROMPT,
         tokens=turn.tokens,
+        drafts=turn.drafts,
         spec=None if turn.spec is None else spec_to_wire(turn.spec),
     )
 
@@ -67,12 +68,15 @@ def segments_of(message: pb.Frame) -> Segments | None:
 def _turn(segment: pb.Segment) -> Turn:
     if segment.count != len(segment.tokens) or not segment.count:
         raise FrameRefused(f"a segment of {segment.count} positions holds {len(segment.tokens)} tokens")
+    if segment.drafts and (segment.drafts >= segment.count or segment.kind != pb.KIND_SAMPLE):
+        raise FrameRefused(f"a segment of {segment.count} tokens cannot have {segment.drafts} drafts")
     return Turn(
         slot=segment.slot,
         position=segment.position,
         tokens=tuple(segment.tokens),
         sample=segment.kind == pb.KIND_SAMPLE,
         spec=spec_from_wire(segment.spec) if segment.HasField("spec") else None,
+        drafts=segment.drafts,
     )
 
 
@@ -110,10 +114,13 @@ def sampled(slot: int, picked: Picked) -> pb.Sampled:
         finish=FINISH_TO_WIRE[picked.finish],
         error=picked.error,
         logprobs=[logprob_to_wire(each) for each in picked.logprobs],
+        drawn=picked.drawn,
+        drafts=picked.drafts,
     )
 
 
 def picked_of(message: pb.Sampled) -> Picked:
     tokens = tuple(message.tokens)
     logprobs = logprobs_from_wire(tokens, message.logprobs)
-    return Picked(tokens, FINISH_FROM_WIRE[message.finish], message.error, logprobs)
+    finish = FINISH_FROM_WIRE[message.finish]
+    return Picked(tokens, finish, message.error, logprobs, message.drawn, tuple(message.drafts))

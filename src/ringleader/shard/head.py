@@ -103,7 +103,7 @@ class Head:
 
     def _took(self, picked: dict[int, Picked], stage_s: tuple[float, ...]) -> None:
         self._returns += 1
-        rows = [Returned(slot, each.tokens, each.finish) for slot, each in picked.items()]
+        rows = [Returned(slot, each.tokens, each.finish, each.drafts) for slot, each in picked.items()]
         try:
             progress = self._batcher.returned(rows, stage_s)
         except ValueError as error:
@@ -124,6 +124,9 @@ class Head:
             passes=progress.passes,
             prompt_done=progress.prompt_done,
             frame_bytes=self._frame_bytes(),
+            drawn=picked.drawn,
+            drafted=progress.drafted,
+            accepted=progress.accepted,
         )
 
     async def drive(self) -> None:

@@ -79,7 +79,7 @@ class NextLink:
         """Send one frame, soon; a broken link is told through `on_break`, not raised."""
         self.step += 1
         message = frame(self._plan, self._epoch, self.step, sent, released, activation, stage_s)
-        if sent is not None and not sent.batch and sent.turns[0].sample and sent.turns[0].position:
+        if sent is not None and not sent.batch and not sent.drafts and sent.turns[0].sample and sent.turns[0].position:
             self.frame_bytes = message.ByteSize()
         await self._outbox.put(message)
 

@@ -126,6 +126,7 @@ def _load(options: ShardOptions) -> Any:
     from ringleader.shard.engine import Engine
     from ringleader.shard.loader import load_slice
     from ringleader.shard.riding import ride_of
+    from ringleader.shard.stepping import steps_back
     from ringleader.tokenizer import load_tokenizer
 
     part = load_slice(
@@ -135,7 +136,7 @@ def _load(options: ShardOptions) -> Any:
     if part.tail:
         tokenizer = load_tokenizer(options.directory)
         _ = tokenizer.grammar_view  # a second's work; not in the first request
-    return Engine(part, tokenizer, ride=ride_of(part))
+    return Engine(part, tokenizer, ride=ride_of(part), steps_back=steps_back(part))
 
 
 def _say(**line: Any) -> None:

@@ -21,6 +21,23 @@ MARGIN = 0.95  # another number of batches must be this much faster than the one
 FREE_ROWS = 16  # tokens that are computed in the time of one reading, while nothing has been measured
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a row has to give to a pass: tokens, and then drafts, each of which is right with the same `chance` if
+    the one before was."""
+
+    tokens: int
+    drafts: int = 0
+    chance: float = 0.0
+
+    def worth(self, width: int) -> float:
+        """Tokens that the answer is further after a pass so wide, to expect."""
+        drafts = min(self.drafts, width - self.tokens)
+        if drafts <= 0:
+            return min(self.tokens, width)
+        return self.tokens + sum(self.chance**at for at in range(1, drafts + 1))
+
+
 @dataclass(slots=True)
 class _Line:
     """One stage's line through its (tokens, seconds), by least squares with fading weights."""
@@ -126,19 +143,21 @@ class Rhythm:
         longest = 2 * max(self._chunk_s)  # lines read off shorter ones are not trusted further
         return min((chunk for chunk in CHUNKS if chunk <= longest), key=through_s)
 
-    def width(self, counts: Sequence[int], most: int, ragged: bool) -> int:
-        """How many tokens of each row a pass takes, where row i has `counts[i]` to give; at most `most` for all rows.
+    def width(self, offers: Sequence[Offer], most: int, ragged: bool) -> int:
+        """How many tokens of each row a pass takes, where row i has `offers[i]` to give; at most `most` for all rows.
 
         The width with the most tokens a second, padding paid for. Rows that cannot be padded give the same number.
         """
-        limit = max(1, min(most // len(counts), max(counts) if ragged else min(counts)))
+        longest = max(offer.tokens + offer.drafts for offer in offers)
+        limit = max(1, min(most // len(offers), longest if ragged else min(offer.tokens for offer in offers)))
         lines = [line.read() for line in self._lines]
         fixed, each = sum(weights for weights, _ in lines), sum(token for _, token in lines)
         if each <= 0:
             fixed, each = float(FREE_ROWS), 1.0
 
         def rate(width: int) -> float:
-            return sum(min(count, width) for count in counts) / (fixed + width * len(counts) * each)
+            return sum(offer.worth(width) for offer in offers) / (fixed + width * len(offers) * each)
 
-        widths = sorted({1, *(min(count, limit) for count in counts)})
+        wished = (range(offer.tokens, offer.tokens + offer.drafts + 1) for offer in offers)
+        widths = sorted({1, *(min(count, limit) for counts in wished for count in counts)})
         return max(widths, key=lambda width: (rate(width), width))

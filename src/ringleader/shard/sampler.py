@@ -1,7 +1,8 @@
-"""Picks the next tokens of slots at the tail: bias, penalties, grammar mask, draw, forced followers.
+"""Picks the next tokens of slots at the tail: bias, penalties, grammar mask, draw, forced followers, drafts.
 
 The mask comes after everything that moves logits, so that no bias or penalty can bring back a token that
-the grammar refuses. What one slot's sampler cannot do costs that slot alone.
+the grammar refuses. What one slot's sampler cannot do costs that slot alone. Drafts change no token: each is drawn as
+it would have been without, and what was computed after the first that is not the draw is left.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import mlx.core as mx
@@ -22,6 +23,7 @@ from mlx_lm.sample_utils import (
 
 from ringleader.shard.closing import Closer
 from ringleader.shard.drawing import drawn, legal_tokens, masked
+from ringleader.shard.lookup import DRAFTS_MAX, Lookup
 from ringleader.shard.steering import Steering
 from ringleader.values import Finish, Sampling, SlotSpec, TokenLogprob
 
@@ -34,18 +36,29 @@ log = logging.getLogger("ringleader.shard")
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """One sampled token and its forced followers, in order; `logprobs` empty or one for each."""
+    """Sampled tokens, `drawn` of them, each followed by what it forces; `logprobs` empty or one for each.
+
+    `drafts` are what may come next.
+    """
 
     tokens: tuple[int, ...] = ()
     finish: Finish = ""
     error: str = ""
     logprobs: tuple[TokenLogprob, ...] = field(default=())
+    drawn: int = 0
+    drafts: tuple[int, ...] = ()
+
+    def then(self, other: Picked) -> Picked:
+        """This, and what was picked after it."""
+        logprobs = (*self.logprobs, *other.logprobs)
+        return Picked((*self.tokens, *other.tokens), other.finish, other.error, logprobs, self.drawn + other.drawn)
 
 
 class Sampler:
     """Samples for one slot. `matcher` resolves to a `llguidance.LLMatcher`, or None without grammar.
 
-    Without a `closer`, an answer that meets the end of its budget is cut wherever it stands.
+    Without a `closer`, an answer that meets the end of its budget is cut wherever it stands. With `drafts`, and unless
+    the request wants none, it guesses what comes next.
     """
 
     def __init__(
@@ -54,8 +67,10 @@ class Sampler:
         matcher: Future[Any] | None,
         eos_ids: frozenset[int],
         closer: Future[Closer] | None = None,
+        drafts: bool = False,
     ) -> None:
         self._spec = spec
+        self._lookup = Lookup(spec.prompt_tokens, spec.prediction) if drafts and spec.drafts else None
         self._pending = matcher
         self._matcher: Any = None
         self._eos = eos_ids
@@ -67,7 +82,12 @@ class Sampler:
         """Remember what is fed, in order: the prompt (penalties and the grammar's opening read it), then what an
         earlier ring had answered."""
         known = self._spec.prompt_tokens + self._spec.resumed_tokens
-        self._history.extend(tokens[: max(0, known - len(self._history))])
+        self._remember(tokens[: max(0, known - len(self._history))])
+
+    def _remember(self, tokens: Sequence[int]) -> None:
+        self._history.extend(tokens)
+        if self._lookup is not None:
+            self._lookup.extend(tokens)
 
     @property
     def generated(self) -> int:
@@ -134,15 +154,16 @@ class Sampler:
         s = self._spec.sampling
         return bool(s.logit_bias or s.repetition_penalty != 1.0 or s.presence_penalty or s.frequency_penalty)
 
-    def moved(self, rows: Any) -> Any:
-        """Logits [1, vocabulary] after bias and penalties."""
+    def moved(self, rows: Any, ahead: tuple[int, ...] = ()) -> Any:
+        """Logits [1, vocabulary] after bias and penalties, where `ahead` are tokens that have yet to be taken."""
         sampling = self._spec.sampling
+        history = [*self._history, *ahead]
         if sampling.logit_bias:
             at = mx.array([token for token, _ in sampling.logit_bias])
             rows = rows.at[:, at].add(mx.array([bias for _, bias in sampling.logit_bias]))
         if sampling.repetition_penalty != 1.0:
-            rows = make_repetition_penalty(sampling.repetition_penalty, WHOLE_HISTORY)(mx.array(self._history), rows)
-        answer = self._history[self._spec.prompt_tokens :]
+            rows = make_repetition_penalty(sampling.repetition_penalty, WHOLE_HISTORY)(mx.array(history), rows)
+        answer = history[self._spec.prompt_tokens :]
         if answer and sampling.presence_penalty:
             rows = make_presence_penalty(sampling.presence_penalty, WHOLE_HISTORY)(mx.array(answer), rows)
         if answer and sampling.frequency_penalty:
@@ -165,8 +186,18 @@ class Sampler:
             stopped = self._matcher.is_stopped() or self._is_enough(len(tokens) == room)
         finish: Finish = "stop" if stopped and len(tokens) <= room else "length" if len(tokens) >= room else ""
         tokens = tokens[:room]
-        self._history.extend(tokens)
-        return Picked(tuple(tokens), finish, "", self._logprobs(tokens, raw))
+        self._remember(tokens)
+        return Picked(tuple(tokens), finish, "", self._logprobs(tokens, raw), drawn=1)
+
+    def guess(self) -> tuple[int, ...]:
+        """What may come next: legal, without an end, and such that a token is left to draw after it."""
+        if self._lookup is None:
+            return ()
+        found = self._lookup.guess(min(DRAFTS_MAX, self._spec.max_tokens - self.generated - 1))
+        end = next((at for at, token in enumerate(found) if token in self._eos), len(found))
+        if self._matcher is not None and end:
+            end = max(0, self._matcher.validate_tokens(list(found[:end])))
+        return found[:end]
 
     def _followers(self) -> list[int]:
         if not self._spec.followers:
@@ -197,28 +228,70 @@ def _finite(value: Any) -> float:
     return max(float(value), -9999.0)
 
 
-def pick_rows(samplers: Sequence[Sampler], logits: Any, meanwhile: Callable[[], None] = lambda: None) -> list[Picked]:
-    """Sample for each row of `logits` [rows, vocabulary] (any float type), lazily computed. Evaluates them, once.
+def pick_rows(
+    samplers: Sequence[Sampler],
+    logits: Any,
+    meanwhile: Callable[[], None] = lambda: None,
+    drafts: Sequence[tuple[int, ...]] = (),
+) -> list[Picked]:
+    """Sample after `logits` [rows, vocabulary] (any float type), lazily computed. Evaluates them, once.
 
-    `meanwhile` is called while they are computed, unless every row takes its last token.
+    A sampler has one row, and one more for each of its `drafts`, after it. `meanwhile` is called while they are
+    computed, unless there are drafts or every sampler takes its last token.
     """
+    drafts = drafts or ((),) * len(samplers)
     mx.async_eval(logits)  # the masks are made while the forward pass still runs
     errors = [_tried(sampler.begin) for sampler in samplers]
     sound = [not error for error in errors]
     matchers = [sampler.matcher if ok else None for sampler, ok in zip(samplers, sound, strict=True)]
-    legal = legal_tokens(matchers, logits.shape[-1])
-    raw = rows = logits.astype(mx.float32)
-    if any(ok and sampler.moves for sampler, ok in zip(samplers, sound, strict=True)):
-        each = [raw[at : at + 1] for at in range(len(samplers))]
-        rows = mx.concatenate([s.moved(row) if s.moves else row for s, row in zip(samplers, each, strict=True)])
-    tokens = drawn(masked(rows, legal), [s.sampling for s in samplers], [s.position for s in samplers])
+    legal = legal_tokens(matchers, logits.shape[-1], drafts)
+    raw = logits.astype(mx.float32)
+    places = [
+        _Place(sampler, each[:at])
+        for sampler, each in zip(samplers, drafts, strict=True)
+        for at in range(len(each) + 1)
+    ]
+    moved = _moved(raw, places, [sampler for sampler, ok in zip(samplers, sound, strict=True) if ok])
+    samplings = [place.sampler.sampling for place in places]
+    tokens = drawn(masked(moved, legal), samplings, [place.position for place in places])
     mx.async_eval(tokens)
-    if any(sampler.goes_on() for sampler in samplers):
+    if not any(drafts) and any(sampler.goes_on() for sampler in samplers):
         meanwhile()
+    drew, at = tokens.tolist(), 0
     found = []
-    for at, (sampler, token, error) in enumerate(zip(samplers, tokens.tolist(), errors, strict=True)):
-        found.append(Picked(finish="error", error=error) if error else _accepted(sampler, token, raw[at]))
+    for sampler, each, error in zip(samplers, drafts, errors, strict=True):
+        rows = slice(at, at := at + len(each) + 1)
+        if error:
+            found.append(Picked(finish="error", error=error))
+        else:
+            found.append(_accepted(sampler, drew[rows], raw[rows], each))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a token is drawn: after a sampler's history and so many of its drafts."""
+
+    sampler: Sampler
+    ahead: tuple[int, ...]
+
+    @property
+    def position(self) -> int:
+        return self.sampler.position + len(self.ahead)
+
+
+def _moved(raw: Any, places: Sequence[_Place], sound: Sequence[Sampler]) -> Any:
+    """The rows after the bias and penalties of those samplers that could begin."""
+    movers = {id(sampler) for sampler in sound if sampler.moves}
+    if not movers:
+        return raw
+    rows = [raw[at : at + 1] for at in range(len(places))]
+    return mx.concatenate(
+        [
+            place.sampler.moved(row, place.ahead) if id(place.sampler) in movers else row
+            for place, row in zip(places, rows, strict=True)
+        ]
+    )
 
 
 def _tried(begin: Callable[[], str]) -> str:
@@ -229,9 +302,17 @@ def _tried(begin: Callable[[], str]) -> str:
         return f"the grammar could not be begun: {fault!r}"
 
 
-def _accepted(sampler: Sampler, token: int, raw: Any) -> Picked:
+def _accepted(sampler: Sampler, tokens: Sequence[int], raw: Any, drafts: tuple[int, ...]) -> Picked:
+    """Take what was drawn, until it is not what was drafted: the rows after that are of another text."""
+    found, at = Picked(), 0
     try:
-        return sampler.accept(token, raw)
+        while True:
+            each = sampler.accept(tokens[at], raw[at])
+            found, begin, at = found.then(each), at, at + len(each.tokens)
+            if each.finish:
+                return found
+            if drafts[begin:at] != each.tokens:
+                return replace(found, drafts=sampler.guess())
     except Exception as fault:  # other rows go on: whatever it was, it is told to this slot's request
         log.error("a slot's token could not be taken", exc_info=fault)
         return Picked(finish="error", error=f"its token could not be taken: {fault!r}")

@@ -96,6 +96,7 @@ class ShardService(rpc.RingServicer):
             slots=self._engine.slots,
             memory_bytes=await self._on_thread(self._engine.memory_bytes),
             ride=RIDE_TO_WIRE[self._engine.ride],
+            steps_back=self._engine.steps_back,
         )
 
     async def Link(self, request: pb.LinkRequest, context: Context) -> pb.LinkReply:
@@ -117,6 +118,7 @@ class ShardService(rpc.RingServicer):
         self._fence, self._plan = fence, request.plan
         self._epoch, self._step = request.epoch, 0
         await self._on_thread(self._engine.reset)
+        self._engine.drafts = request.drafts
         if self._tracer is not None:
             self._tracer.linked(f"{request.plan.hex()[:8]} epoch {request.epoch}", request.index, request.shards)
         if request.shards > 1:

@@ -31,7 +31,8 @@ class _Crossing:
     def __init__(self) -> None:
         self.received: Any = None  # [batch, tokens, hidden], or None on the head
         self.tapped: Any = None
-        self.last: Any = None  # None: all positions; -1: the last; an array [batch, 1, 1]: this one of each row
+        # None: all positions; -1: the last; an array [batch, 1, 1]: this one of each row; an array [n]: these of all
+        self.last: Any = None  # rows' positions, one row after the other
 
 
 class _Stand(nn.Module):  # type: ignore[misc]  # mlx ships no types
@@ -72,10 +73,17 @@ class _Gate(_Stand):
                 raise ModelUnsupported("this family's layers return more than one array; it cannot be cut")
             crossing.tapped = out
             if object.__getattribute__(self, "_tail") and crossing.last is not None:
-                # What follows the layers works position by position.
-                rows = isinstance(crossing.last, mx.array)
-                out = mx.take_along_axis(out, crossing.last, axis=1) if rows else out[:, -1:, :]
+                out = _chosen(out, crossing.last)
         return out
+
+
+def _chosen(out: Any, last: Any) -> Any:
+    """The positions that the tail looks at. What follows the layers works position by position."""
+    if not isinstance(last, mx.array):
+        return out[:, -1:, :]
+    if last.ndim == 1:
+        return out.reshape(1, -1, out.shape[-1])[:, last]
+    return mx.take_along_axis(out, last, axis=1)
 
 
 class _NoEmbedding(_Stand):
@@ -150,22 +158,33 @@ class Slice:
         *,
         last_only: bool = True,
         lengths: Sequence[int] = (),
+        looked_at: Sequence[int] = (),
     ) -> Any:
         """Run the range over `tokens` (uint32 [batch, n]) and extend `caches`.
 
         `received` is the previous shard's activation [batch, n, hidden]; None on the head. `lengths` says how many
         tokens of each row are no padding, where rows differ. Returns lazily: the activation [batch, n, hidden], or on
         the tail logits [batch, 1, vocabulary], after each row's last token ([batch, n, vocabulary] unless `last_only`).
+        With `looked_at`, those after so many last tokens of each row, in one line: [1, sum of them, vocabulary].
         """
         crossing = self._crossing
         crossing.received, crossing.tapped = received, None
         crossing.last = -1 if last_only else None
-        if last_only and lengths and min(lengths) < tokens.shape[1]:
+        if looked_at:
+            lengths = lengths or [tokens.shape[1]] * tokens.shape[0]
+            crossing.last = _flat(lengths, looked_at, tokens.shape[1])
+        elif last_only and lengths and min(lengths) < tokens.shape[1]:
             crossing.last = mx.array([length - 1 for length in lengths])[:, None, None]
         out = self._model(tokens, cache=caches)
         tapped = crossing.tapped
         crossing.received = crossing.tapped = None
         return out if self.tail else tapped
+
+
+def _flat(lengths: Sequence[int], looked_at: Sequence[int], width: int) -> Any:
+    """The last `looked_at[i]` of row i's `lengths[i]` positions, all rows in one line."""
+    rows = enumerate(zip(lengths, looked_at, strict=True))
+    return mx.array([row * width + at for row, (length, count) in rows for at in range(length - count, length)])
 
 
 def cache_arrays(caches: list[Any]) -> list[Any]:

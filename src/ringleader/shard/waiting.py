@@ -35,6 +35,8 @@ class Asked:
     prompt_done: int = 0
     flying: int = 0
     preempted: int = 0
+    drafted: int = 0
+    accepted: int = 0
 
     @property
     def tokens_max(self) -> int:

@@ -72,7 +72,7 @@ class HelloRequest(_message.Message):
     def __init__(self, version: _Optional[int] = ...) -> None: ...
 
 class HelloReply(_message.Message):
-    __slots__ = ("version", "plan", "first_layer", "stop_layer", "slots", "memory_bytes", "ride")
+    __slots__ = ("version", "plan", "first_layer", "stop_layer", "slots", "memory_bytes", "ride", "steps_back")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
     FIRST_LAYER_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +80,7 @@ class HelloReply(_message.Message):
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     RIDE_FIELD_NUMBER: _ClassVar[int]
+    STEPS_BACK_FIELD_NUMBER: _ClassVar[int]
     version: int
     plan: bytes
     first_layer: int
@@ -87,10 +88,11 @@ class HelloReply(_message.Message):
     slots: int
     memory_bytes: int
     ride: Ride
-    def __init__(self, version: _Optional[int] = ..., plan: _Optional[bytes] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., ride: _Optional[_Union[Ride, str]] = ...) -> None: ...
+    steps_back: bool
+    def __init__(self, version: _Optional[int] = ..., plan: _Optional[bytes] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., ride: _Optional[_Union[Ride, str]] = ..., steps_back: _Optional[bool] = ...) -> None: ...
 
 class LinkRequest(_message.Message):
-    __slots__ = ("plan", "epoch", "index", "shards", "next_address", "next_node", "term", "master", "share", "ride", "coding", "machines")
+    __slots__ = ("plan", "epoch", "index", "shards", "next_address", "next_node", "term", "master", "share", "ride", "coding", "machines", "drafts")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -103,6 +105,7 @@ class LinkRequest(_message.Message):
     RIDE_FIELD_NUMBER: _ClassVar[int]
     CODING_FIELD_NUMBER: _ClassVar[int]
     MACHINES_FIELD_NUMBER: _ClassVar[int]
+    DRAFTS_FIELD_NUMBER: _ClassVar[int]
     plan: bytes
     epoch: int
     index: int
@@ -115,7 +118,8 @@ class LinkRequest(_message.Message):
     ride: Ride
     coding: Coding
     machines: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., index: _Optional[int] = ..., shards: _Optional[int] = ..., next_address: _Optional[str] = ..., next_node: _Optional[str] = ..., term: _Optional[int] = ..., master: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., ride: _Optional[_Union[Ride, str]] = ..., coding: _Optional[_Union[Coding, str]] = ..., machines: _Optional[_Iterable[int]] = ...) -> None: ...
+    drafts: bool
+    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., index: _Optional[int] = ..., shards: _Optional[int] = ..., next_address: _Optional[str] = ..., next_node: _Optional[str] = ..., term: _Optional[int] = ..., master: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., ride: _Optional[_Union[Ride, str]] = ..., coding: _Optional[_Union[Coding, str]] = ..., machines: _Optional[_Iterable[int]] = ..., drafts: _Optional[bool] = ...) -> None: ...
 
 class LinkReply(_message.Message):
     __slots__ = ()
@@ -164,20 +168,22 @@ class Frame(_message.Message):
     def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., step: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., tensor: _Optional[bytes] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., released: _Optional[_Iterable[int]] = ..., sampled: _Optional[_Iterable[_Union[Sampled, _Mapping]]] = ..., batch: _Optional[int] = ..., coding: _Optional[_Union[Coding, str]] = ..., stage_us: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Segment(_message.Message):
-    __slots__ = ("slot", "position", "count", "kind", "spec", "tokens")
+    __slots__ = ("slot", "position", "count", "kind", "spec", "tokens", "drafts")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    DRAFTS_FIELD_NUMBER: _ClassVar[int]
     slot: int
     position: int
     count: int
     kind: Kind
     spec: SlotSpec
     tokens: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, slot: _Optional[int] = ..., position: _Optional[int] = ..., count: _Optional[int] = ..., kind: _Optional[_Union[Kind, str]] = ..., spec: _Optional[_Union[SlotSpec, _Mapping]] = ..., tokens: _Optional[_Iterable[int]] = ...) -> None: ...
+    drafts: int
+    def __init__(self, slot: _Optional[int] = ..., position: _Optional[int] = ..., count: _Optional[int] = ..., kind: _Optional[_Union[Kind, str]] = ..., spec: _Optional[_Union[SlotSpec, _Mapping]] = ..., tokens: _Optional[_Iterable[int]] = ..., drafts: _Optional[int] = ...) -> None: ...
 
 class LogitBias(_message.Message):
     __slots__ = ("token", "bias")
@@ -188,7 +194,7 @@ class LogitBias(_message.Message):
     def __init__(self, token: _Optional[int] = ..., bias: _Optional[float] = ...) -> None: ...
 
 class SlotSpec(_message.Message):
-    __slots__ = ("seed", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "max_tokens", "prompt_tokens", "opening_tokens", "grammar", "top_logprobs", "no_followers", "demanded", "think_close", "think_reserve", "resumed_tokens")
+    __slots__ = ("seed", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "max_tokens", "prompt_tokens", "opening_tokens", "grammar", "top_logprobs", "no_followers", "demanded", "think_close", "think_reserve", "resumed_tokens", "no_drafts", "prediction")
     SEED_FIELD_NUMBER: _ClassVar[int]
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     TOP_P_FIELD_NUMBER: _ClassVar[int]
@@ -208,6 +214,8 @@ class SlotSpec(_message.Message):
     THINK_CLOSE_FIELD_NUMBER: _ClassVar[int]
     THINK_RESERVE_FIELD_NUMBER: _ClassVar[int]
     RESUMED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    NO_DRAFTS_FIELD_NUMBER: _ClassVar[int]
+    PREDICTION_FIELD_NUMBER: _ClassVar[int]
     seed: int
     temperature: float
     top_p: float
@@ -227,7 +235,9 @@ class SlotSpec(_message.Message):
     think_close: _containers.RepeatedScalarFieldContainer[int]
     think_reserve: int
     resumed_tokens: int
-    def __init__(self, seed: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., logit_bias: _Optional[_Iterable[_Union[LogitBias, _Mapping]]] = ..., max_tokens: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., opening_tokens: _Optional[int] = ..., grammar: _Optional[str] = ..., top_logprobs: _Optional[int] = ..., no_followers: _Optional[bool] = ..., demanded: _Optional[bool] = ..., think_close: _Optional[_Iterable[int]] = ..., think_reserve: _Optional[int] = ..., resumed_tokens: _Optional[int] = ...) -> None: ...
+    no_drafts: bool
+    prediction: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, seed: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., logit_bias: _Optional[_Iterable[_Union[LogitBias, _Mapping]]] = ..., max_tokens: _Optional[int] = ..., prompt_tokens: _Optional[int] = ..., opening_tokens: _Optional[int] = ..., grammar: _Optional[str] = ..., top_logprobs: _Optional[int] = ..., no_followers: _Optional[bool] = ..., demanded: _Optional[bool] = ..., think_close: _Optional[_Iterable[int]] = ..., think_reserve: _Optional[int] = ..., resumed_tokens: _Optional[int] = ..., no_drafts: _Optional[bool] = ..., prediction: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TopLogprob(_message.Message):
     __slots__ = ("token", "logprob")
@@ -246,18 +256,22 @@ class Logprob(_message.Message):
     def __init__(self, logprob: _Optional[float] = ..., top: _Optional[_Iterable[_Union[TopLogprob, _Mapping]]] = ...) -> None: ...
 
 class Sampled(_message.Message):
-    __slots__ = ("slot", "tokens", "finish", "logprobs", "error")
+    __slots__ = ("slot", "tokens", "finish", "logprobs", "error", "drawn", "drafts")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     FINISH_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    DRAWN_FIELD_NUMBER: _ClassVar[int]
+    DRAFTS_FIELD_NUMBER: _ClassVar[int]
     slot: int
     tokens: _containers.RepeatedScalarFieldContainer[int]
     finish: Finish
     logprobs: _containers.RepeatedCompositeFieldContainer[Logprob]
     error: str
-    def __init__(self, slot: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ..., finish: _Optional[_Union[Finish, str]] = ..., logprobs: _Optional[_Iterable[_Union[Logprob, _Mapping]]] = ..., error: _Optional[str] = ...) -> None: ...
+    drawn: int
+    drafts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, slot: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ..., finish: _Optional[_Union[Finish, str]] = ..., logprobs: _Optional[_Iterable[_Union[Logprob, _Mapping]]] = ..., error: _Optional[str] = ..., drawn: _Optional[int] = ..., drafts: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class PassReport(_message.Message):
     __slots__ = ("step", "error")
@@ -294,7 +308,7 @@ class Cancel(_message.Message):
     def __init__(self, request: _Optional[str] = ...) -> None: ...
 
 class HeadReport(_message.Message):
-    __slots__ = ("request", "tokens", "logprobs", "finish", "error", "passes", "prompt_done", "frame_bytes", "fault")
+    __slots__ = ("request", "tokens", "logprobs", "finish", "error", "passes", "prompt_done", "frame_bytes", "fault", "drawn", "drafted", "accepted")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
@@ -304,6 +318,9 @@ class HeadReport(_message.Message):
     PROMPT_DONE_FIELD_NUMBER: _ClassVar[int]
     FRAME_BYTES_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
+    DRAWN_FIELD_NUMBER: _ClassVar[int]
+    DRAFTED_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     request: str
     tokens: _containers.RepeatedScalarFieldContainer[int]
     logprobs: _containers.RepeatedCompositeFieldContainer[Logprob]
@@ -313,4 +330,7 @@ class HeadReport(_message.Message):
     prompt_done: int
     frame_bytes: int
     fault: Fault
-    def __init__(self, request: _Optional[str] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprob, _Mapping]]] = ..., finish: _Optional[_Union[Finish, str]] = ..., error: _Optional[str] = ..., passes: _Optional[int] = ..., prompt_done: _Optional[int] = ..., frame_bytes: _Optional[int] = ..., fault: _Optional[_Union[Fault, str]] = ...) -> None: ...
+    drawn: int
+    drafted: int
+    accepted: int
+    def __init__(self, request: _Optional[str] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprob, _Mapping]]] = ..., finish: _Optional[_Union[Finish, str]] = ..., error: _Optional[str] = ..., passes: _Optional[int] = ..., prompt_done: _Optional[int] = ..., frame_bytes: _Optional[int] = ..., fault: _Optional[_Union[Fault, str]] = ..., drawn: _Optional[int] = ..., drafted: _Optional[int] = ..., accepted: _Optional[int] = ...) -> None: ...

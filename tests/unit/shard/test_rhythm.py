@@ -8,9 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringleader.shard.rhythm import CHUNK_MIN, GAP_MAX, Rhythm
+from ringleader.shard.rhythm import CHUNK_MIN, GAP_MAX, Offer, Rhythm
 
 COUNTS = st.lists(st.integers(1, 40), min_size=1, max_size=12)
+
+
+def offers(*counts: int) -> list[Offer]:
+    return [Offer(count) for count in counts]
 
 
 def measured(
@@ -97,7 +101,7 @@ def test_a_wrong_conclusion_does_not_stop_the_answers_at_once() -> None:
 
 @given(counts=COUNTS, ragged=st.booleans(), most=st.integers(12, 600))
 def test_a_width_is_one_that_every_row_can_have(counts: list[int], ragged: bool, most: int) -> None:
-    width = measured((0,), [(0.02, 0.001)]).width(counts, most, ragged)
+    width = measured((0,), [(0.02, 0.001)]).width(offers(*counts), most, ragged)
     assert 1 <= width <= max(counts)
     assert width * len(counts) <= most
     assert ragged or width <= min(counts)
@@ -105,11 +109,27 @@ def test_a_width_is_one_that_every_row_can_have(counts: list[int], ragged: bool,
 
 def test_padding_is_paid_for_only_where_it_saves_more_readings_than_it_costs() -> None:
     rhythm = measured((0,), [(0.016, 0.001)])
-    assert rhythm.width([9, 9, 9, 9], 512, ragged=True) == 9
-    assert rhythm.width([8, 1], 512, ragged=True) == 8
-    assert rhythm.width([8] + [1] * 7, 512, ragged=True) == 1
-    assert rhythm.width([8, 1], 512, ragged=False) == 1
-    assert rhythm.width([8, 5], 512, ragged=False) == 5
+    assert rhythm.width(offers(9, 9, 9, 9), 512, ragged=True) == 9
+    assert rhythm.width(offers(8, 1), 512, ragged=True) == 8
+    assert rhythm.width(offers(8, *[1] * 7), 512, ragged=True) == 1
+    assert rhythm.width(offers(8, 1), 512, ragged=False) == 1
+    assert rhythm.width(offers(8, 5), 512, ragged=False) == 5
+
+
+def test_drafts_ride_as_far_as_their_chance_is_worth_the_width() -> None:
+    rhythm = measured((0,), [(0.016, 0.001)])
+    widths = [rhythm.width([Offer(1, 32, chance)], 512, ragged=True) for chance in (0.01, 0.3, 0.7, 0.95)]
+    assert widths[0] == 1, "what is nearly never right is not worth a column"
+    assert widths == sorted(set(widths)), "the likelier, the wider"
+    dear = measured((0,), [(0.002, 0.001)])
+    assert dear.width([Offer(1, 32, 0.7)], 512, ragged=True) < widths[2], "columns that cost more are fewer"
+    assert rhythm.width([Offer(1, 32, 0.95)], 4, ragged=True) == 4
+
+
+def test_drafts_fill_columns_that_another_row_pays_for() -> None:
+    rhythm = measured((0,), [(0.016, 0.001)])
+    assert rhythm.width([Offer(9), Offer(9, 0)], 512, ragged=True) == 9
+    assert rhythm.width([Offer(1, 8, 0.9)] + [Offer(1)] * 15, 512, ragged=True) < 4, "and sixteen rows pay dear"
 
 
 def test_noise_and_a_past_that_was_different_are_outlived() -> None:

@@ -62,7 +62,7 @@ def draws(logits: Any, sampling: Sampling, count: int = DRAWS) -> Counter[int]:
 
 
 def test_temperature_zero_takes_the_likeliest() -> None:
-    assert Sampler(spec(), None, frozenset()).pick(row(0.1, 2.0, 1.9)) == Picked((1,))
+    assert Sampler(spec(), None, frozenset()).pick(row(0.1, 2.0, 1.9)) == Picked((1,), drawn=1)
 
 
 def test_a_draw_is_a_function_of_seed_and_position_alone() -> None:
@@ -160,8 +160,8 @@ def test_logit_bias_moves_the_tokens_that_it_names() -> None:
 
 def test_an_end_token_stops_an_answer_without_grammar() -> None:
     sampler = Sampler(spec(), None, frozenset({1}))
-    assert sampler.pick(row(1.0, 0.0)) == Picked((0,))
-    assert sampler.pick(row(0.0, 1.0)) == Picked((1,), "stop")
+    assert sampler.pick(row(1.0, 0.0)) == Picked((0,), drawn=1)
+    assert sampler.pick(row(0.0, 1.0)) == Picked((1,), "stop", drawn=1)
 
 
 def test_the_last_token_that_has_room_says_length_unless_it_ends_the_answer() -> None:
