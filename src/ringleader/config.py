@@ -39,7 +39,7 @@ class NodeOptions:
     finish_reason of a call that was forced by name: what agents act on, or what OpenAI itself sends. `api_tls` makes
     the API https with a certificate of the cluster's authority, `api_cert` with that of a PEM file (and its key);
     pages of the origins `cors` may use it. `aliases` are pairs of a pattern and a model: what clients may call a
-    model besides.
+    model besides. Without `speculation` no tokens are guessed ahead.
     """
 
     name: str
@@ -69,6 +69,7 @@ class NodeOptions:
     wait_for: int = 1
     named_finish: Literal["tool_calls", "stop"] = "tool_calls"
     aliases: tuple[tuple[str, str], ...] = ()
+    speculation: bool = True
     home: Path | None = None
     state: Path | None = None
 

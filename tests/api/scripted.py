@@ -25,7 +25,15 @@ from ringleader.values import (
 )
 
 MODEL = ModelId("smollm2-135m")
-USAGE = Usage(prompt_tokens=11, completion_tokens=7, reasoning_tokens=2, forced_tokens=3, passes=4)
+USAGE = Usage(
+    prompt_tokens=11,
+    completion_tokens=7,
+    reasoning_tokens=2,
+    forced_tokens=3,
+    passes=4,
+    drafted_tokens=9,
+    accepted_tokens=4,
+)
 HELLO: tuple[Delta, ...] = (TextDelta("Hel"), TextDelta("lo ☀"), Finished("stop", USAGE))
 CALLS: tuple[Delta, ...] = (
     ReasoningDelta("hm"),

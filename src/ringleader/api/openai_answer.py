@@ -212,11 +212,16 @@ def usage_body(usages: Mapping[int, Usage]) -> dict[str, Json]:
     """
     prompt = usages[0]
     completion = sum(usage.completion_tokens for usage in usages.values())
+    accepted = sum(usage.accepted_tokens for usage in usages.values())
     return {
         "prompt_tokens": prompt.prompt_tokens,
         "completion_tokens": completion,
         "total_tokens": prompt.prompt_tokens + completion,
-        "completion_tokens_details": {"reasoning_tokens": sum(usage.reasoning_tokens for usage in usages.values())},
+        "completion_tokens_details": {
+            "reasoning_tokens": sum(usage.reasoning_tokens for usage in usages.values()),
+            "accepted_prediction_tokens": accepted,
+            "rejected_prediction_tokens": sum(usage.drafted_tokens for usage in usages.values()) - accepted,
+        },
         "ringleader": {
             "passes": sum(usage.passes for usage in usages.values()),
             "forced_tokens": sum(usage.forced_tokens for usage in usages.values()),

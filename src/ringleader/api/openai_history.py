@@ -52,7 +52,7 @@ def _message(wires: list[MessageWire], index: int) -> Message:
         answered = _answered_function(wires, index, path)
     return Message(
         role=_ROLES[wire.role],
-        content=_text(wire.content, f"{path}.content") if wire.content is not None else wire.refusal,
+        content=text_of(wire.content, f"{path}.content") if wire.content is not None else wire.refusal,
         reasoning=wire.reasoning_content if wire.reasoning_content is not None else wire.reasoning,
         tool_calls=tuple(calls),
         tool_call_id=answered,
@@ -95,8 +95,8 @@ def _answered_function(wires: list[MessageWire], index: int, path: str) -> str:
     return _function_id(index - 1)
 
 
-def _text(parts: list[PartWire], path: str) -> str:
-    """The parts joined with nothing between, as chat templates join them."""
+def text_of(parts: list[PartWire], path: str) -> str:
+    """The parts joined with nothing between, as chat templates join them. Raises BadRequest for any but text parts."""
     texts = []
     for index, part in enumerate(parts):
         where = f"{path}.[{index}]"

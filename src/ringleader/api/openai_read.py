@@ -9,7 +9,7 @@ import re
 import secrets
 from dataclasses import dataclass, replace
 
-from ringleader.api.openai_history import missing, read_history
+from ringleader.api.openai_history import missing, read_history, text_of
 from ringleader.api.openai_refused import read_thinking, refuse_unserved
 from ringleader.api.openai_tools import ToolsAsked, read_tools
 from ringleader.api.openai_wire import ChatWire, ResponseFormatWire, SamplingWire
@@ -67,6 +67,7 @@ def read_chat(body: dict[str, Json]) -> ChatAsked:
         content=_content(wire.response_format),
         thinking=read_thinking(body),
         priority=priority_of(wire.priority, wire.service_tier),
+        prediction="" if wire.prediction is None else text_of(wire.prediction.content, "prediction.content"),
     )
     usage = wire.stream_options is not None and wire.stream_options.include_usage is True
     return ChatAsked(request, calls, stream, usage, wire.n or 1, wire.service_tier)

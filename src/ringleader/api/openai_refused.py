@@ -28,7 +28,6 @@ _NO_TEXT_CONTROL = "the prompt is made by the model's own chat template"
 REFUSED: tuple[Refused, ...] = (
     Refused("audio", (), "only text is served"),
     Refused("modalities", (["text"], []), "only ['text'] is served"),
-    Refused("prediction", (), "predicted outputs are not served"),
     Refused("web_search_options", (), "there is no web search; give the model a tool"),
     Refused("moderation", (), "there is no moderation"),
     Refused("best_of", (1,), "ask again with another seed"),

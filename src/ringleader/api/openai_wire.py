@@ -134,6 +134,13 @@ class ResponseFormatWire(Wire):
     json_schema: JsonSchemaWire | None = None
 
 
+class PredictionWire(Wire):
+    """Text that is expected in the answer."""
+
+    type: Literal["content"]
+    content: Annotated[list[PartWire], BeforeValidator(_as_parts)]
+
+
 class StreamOptionsWire(Wire):
     """Obfuscation pads the chunks against eavesdroppers; it changes no answer, so it may be asked for in vain."""
 
@@ -187,3 +194,4 @@ class ChatWire(SamplingWire):
     chat_template_kwargs: Any = None
     priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None
     service_tier: ServiceTier | None = None
+    prediction: PredictionWire | None = None

@@ -66,6 +66,7 @@ def node(
     nodes: o.Nodes = 1,
     openai_finish: o.OpenaiFinish = False,
     alias: o.Alias = None,
+    speculation: o.Speculation = True,
     home: o.Home = None,
     state: o.State = None,
     ready_json: o.ReadyJson = False,

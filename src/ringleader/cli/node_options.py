@@ -65,6 +65,13 @@ OpenaiFinish = Annotated[bool, typer.Option(help="End calls forced by name with 
 Alias = Annotated[
     list[str] | None, typer.Option(help="PATTERN=MODEL: clients that ask for the one get the other; repeatable.")
 ]
+Speculation = Annotated[
+    bool,
+    typer.Option(
+        "--speculation/--no-speculation",
+        help="Guess tokens from the text so far: the same answers, sooner where a text repeats itself.",
+    ),
+]
 Home = Annotated[Path | None, typer.Option(envvar="RINGLEADER_HOME", help="Where models are kept.")]
 State = Annotated[
     Path | None, typer.Option(help="Where this node keeps its keys; each node on one machine needs its own.")
@@ -104,6 +111,7 @@ def options_of(given: Mapping[str, Any]) -> NodeOptions:
         wait_for=given["nodes"],
         named_finish="stop" if given["openai_finish"] else "tool_calls",
         aliases=parse_aliases(given["alias"] or ()),
+        speculation=given["speculation"],
         home=given["home"],
         state=given["state"],
     )

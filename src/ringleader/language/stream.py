@@ -45,7 +45,8 @@ class Mode(Enum):
 
 
 class StreamParser:
-    """See the module. `calls` counts the calls that are complete; `stopped_by` is the stop string that was met.
+    """See the module. `calls` counts the calls that are complete, `taken` the answer's tokens; `stopped_by` is the stop
+    string that was met: what comes after it is not taken.
 
     With `constrained` false (no grammar stands behind the ids) a call is held back until it is whole, so that
     a broken one can be given back as the text that it is. `custom` and `raw` name the custom tools, by how
@@ -70,6 +71,7 @@ class StreamParser:
     ) -> None:
         self.calls = 0
         self.stopped_by: str | None = None
+        self.taken = 0
         self._dialect = dialect
         self._schemas = schemas or {}
         self._inputs = Inputs(custom)
@@ -121,6 +123,7 @@ class StreamParser:
         for n, token in enumerate(ids):
             if self.stopped:
                 break
+            self.taken += 1
             self._take(token, logprobs[n] if logprobs else None)
         return self._delivered()
 

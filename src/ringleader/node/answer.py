@@ -108,7 +108,8 @@ class Desk:
         if reading.over is not None:  # all was said, but not all was heard
             parts = Closable(self._parts(first, reading, None), lambda: None)
             return Opened(request.model, parts, prompt.warnings, len(prompt.ids))
-        job = self._job(request, entry, prompt, so_far.ids())
+        expected = await asyncio.to_thread(entry.voice.tokenizer.encode, request.prediction)
+        job = self._job(request, entry, prompt, so_far.ids(), tuple(expected))
         self._jobs[job.request] = job
         now = time.monotonic()
         until = None if so_far.patient or so_far.words else now + self._loading_wait_s
@@ -124,8 +125,10 @@ class Desk:
         parts = Closable(self._parts(first, reading, job), lambda: self._drop(job))
         return Opened(request.model, parts, prompt.warnings, len(prompt.ids))
 
-    def _job(self, request: ChatRequest, entry: Entry, prompt: Prompt, came: tuple[int, ...]) -> Job:
-        spec = specified(entry.voice, request, prompt, followers=self.followers, resumed=len(came))
+    def _job(
+        self, request: ChatRequest, entry: Entry, prompt: Prompt, came: tuple[int, ...], expected: tuple[int, ...]
+    ) -> Job:
+        spec = specified(entry.voice, request, prompt, followers=self.followers, resumed=len(came), prediction=expected)
         name = RequestId(f"{self._run}-{next(self._numbers)}")
         ids, started = (*prompt.ids, *came), asyncio.get_running_loop().create_future()
         return Job(name, entry, prompt, ids, spec, started, request.priority, request.max_tokens)
@@ -233,11 +236,17 @@ def _fitted(job: Job, ring: RingClient) -> SlotSpec:
 
 
 def specified(
-    voice: Voice, request: ChatRequest, prompt: Prompt, *, followers: bool = True, resumed: int = 0
+    voice: Voice,
+    request: ChatRequest,
+    prompt: Prompt,
+    *,
+    followers: bool = True,
+    resumed: int = 0,
+    prediction: tuple[int, ...] = (),
 ) -> SlotSpec:
     """What the ring is told of a request, which may not outgrow the model's context.
 
-    `resumed` tokens of the answer came before.
+    `resumed` tokens of the answer came before; `prediction` are those that the client expects.
     """
     room = voice.context_max - len(prompt.ids)
     max_tokens = min(request.max_tokens or room, room)
@@ -253,6 +262,7 @@ def specified(
         think_close=voice.think_close,
         think_reserve=min(THINK_RESERVE_MAX, max_tokens // 2),
         resumed_tokens=resumed,
+        prediction=prediction[:max_tokens],
     )
 
 

@@ -155,6 +155,7 @@ class Node:
             desk=self._desk,
             mastership=self._mastership,
             wire=o.wire,
+            drafts=o.speculation,
         )
         around = Surroundings(self._member)
         self._shelf.elsewhere = Cards(

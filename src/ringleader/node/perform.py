@@ -57,6 +57,7 @@ class Hands:
         desk: Desk,
         mastership: Mastership,
         wire: Coding = "same",
+        drafts: bool = True,
     ) -> None:
         self._tell = tell
         self._state = state
@@ -68,6 +69,7 @@ class Hands:
         self._desk = desk
         self._mastership = mastership
         self._wire: Coding = wire
+        self._drafts = drafts
         self._rings: dict[PlanHash, RingClient] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._finding: dict[Place, _Finding] = {}
@@ -194,6 +196,7 @@ class Hands:
             term=order.term,
             whole=order.whole,
             coding=self._wire,
+            drafts=self._drafts,
         )
 
     async def _link(self, order: m.LinkRing, ring: RingClient) -> None:

@@ -72,7 +72,7 @@ class Reading:
         self._parser = parser(voice, prompt, request)
         self._opening = prompt.opening
         self._whole = _Whole(prompt)
-        self._passes_before = 0
+        self._before = self.usage  # what other rings spent on it
         self._so_far = so_far
 
     @property
@@ -80,7 +80,10 @@ class Reading:
         """What was used until now. Counted when it is asked for: at each token it would be a copy for nobody."""
         for word in self._uncounted:
             self._usage = _counted(self._usage, word)
-        self._uncounted.clear()
+        if self._uncounted:
+            self._uncounted.clear()
+            # What came behind a stop string is no part of the answer.
+            self._usage = replace(self._usage, completion_tokens=self._parser.taken)
         return self._usage
 
     async def open(self) -> Part | None:
@@ -91,13 +94,19 @@ class Reading:
         had, words = self._so_far.opened, list(self._so_far.words)
         for word in words:
             await self._read(word)
-        self._passes_before = self.passes
+        self._before = self.usage
         return Part(None, tuple(deltas)) if deltas and not had else None
 
     async def read(self, word: Tokens) -> tuple[Part, RingleaderError | None]:
         """Read the ring's next word. An error ends the answer after the part's deltas."""
-        if self._passes_before:
-            word = replace(word, passes=word.passes + self._passes_before)
+        before = self._before
+        if before.passes:
+            word = replace(
+                word,
+                passes=word.passes + before.passes,
+                drafted=word.drafted + before.drafted_tokens,
+                accepted=word.accepted + before.accepted_tokens,
+            )
         return await self._read(word)
 
     async def _read(self, word: Tokens) -> tuple[Part, RingleaderError | None]:
@@ -181,9 +190,10 @@ def _finish(word: Tokens, reader: StreamParser) -> FinishReason | None:
 def _counted(usage: Usage, word: Tokens) -> Usage:
     return replace(
         usage,
-        completion_tokens=usage.completion_tokens + len(word.tokens),
         forced_tokens=usage.forced_tokens + max(0, len(word.tokens) - word.drawn),
         passes=word.passes,
+        drafted_tokens=word.drafted,
+        accepted_tokens=word.accepted,
     )
 
 

@@ -12,7 +12,7 @@ DRAFTS_MAX = 32  # tokens guessed at once; a pass that is as wide costs more tha
 SIZES = (6, 3, 2)  # tokens that must have stood there before, the most first; each costs some 130 bytes a token of
 # text, which its KV cache outweighs by far
 FADE = 0.9  # a pass with drafts counts this much of the next one
-RECOVERY = 0.01  # of the way back to what is believed at first, for each pass without: so that it is tried again
+RECOVERY = 0.005  # of the way back to what is believed at first, for each pass without: so that it is tried again
 BELIEF = (2.0, 1.0)  # drafts that were right and wrong, before any was seen
 
 
@@ -85,9 +85,12 @@ class Lookup:
 
     def _best(self) -> _Following | None:
         """Where the sequence may go on like: the place that agrees longest, and where it already follows sooner."""
+        following = self._following
+        if following is not None and following.place == len(following.text.tokens):
+            following = None
         for size in SIZES:
-            if self._following is not None and self._following.run >= size:
-                return self._following
+            if following is not None and following.run >= size:
+                return following
             if len(self._text.tokens) < size:
                 continue
             key = _key(self._text.tokens, size)

@@ -114,7 +114,11 @@ def test_usage_is_null_on_all_chunks_but_an_extra_last_one_where_it_was_asked_fo
         "prompt_tokens": 11,
         "completion_tokens": 7,
         "total_tokens": 18,
-        "completion_tokens_details": {"reasoning_tokens": 2},
+        "completion_tokens_details": {
+            "reasoning_tokens": 2,
+            "accepted_prediction_tokens": 4,
+            "rejected_prediction_tokens": 5,
+        },
         "ringleader": {"passes": 4, "forced_tokens": 3, "opening_tokens": 0},
     }
     assert all("usage" not in chunk for chunk in chunks_of(HELLO))

@@ -187,7 +187,6 @@ def test_a_wrong_field_is_refused_by_its_path(fields: dict[str, Json], param: st
     [
         ("audio", {"voice": "x"}),
         ("modalities", ["text", "audio"]),
-        ("prediction", {"type": "content", "content": "x"}),
         ("web_search_options", {}),
         ("reasoning_effort", "high"),
         ("reasoning_effort", "minimal"),

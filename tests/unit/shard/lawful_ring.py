@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 import pytest
 
 from ringleader.errors import ContextTooLong
 from ringleader.shard.batcher import Batcher, Limits, Progress, Returned, Segments, Turn
 from ringleader.shard.waiting import YIELDS
-from ringleader.values import Sampling, SlotSpec
+from ringleader.values import Finish, Sampling, SlotSpec
 
 
 def spec(prompt_tokens: int, max_tokens: int = 10, seed: int = 0) -> SlotSpec:
@@ -25,6 +27,11 @@ def prompt(length: int) -> tuple[int, ...]:
 def token(name: str, at: int) -> int:
     """What the model says there: a draw is a function of the request and the position alone."""
     return hash((name, at)) % 1000
+
+
+def alike(guesses: Iterable[int], tokens: Iterable[int]) -> int:
+    """How many of them agree from the start."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(guesses, tokens, strict=False)))
 
 
 @dataclass
@@ -48,6 +55,7 @@ class Sequence:
     name: str
     owed: list[int]
     sent: int = 0
+    reach: int = 0  # positions that the shards hold, of drafts that were wrong too
     sampling: bool = False
     flying: int = 0  # its segments in the ring
     answering: bool = False
@@ -72,6 +80,7 @@ class Ring:
     rows: dict[int, list[int]] = field(default_factory=dict)  # of each batch, as the shards have them
     batches: int = 0  # frames of batches that were sent
     refused: int = 0
+    drafts: int = 0  # that were sent
 
     def __post_init__(self) -> None:
         self.batcher = Batcher(self.limits)
@@ -140,8 +149,13 @@ class Ring:
         assert not sequence.sampling, "one sampling segment of a slot at a time"
         assert (turn.spec is not None) == (turn.position == 0)
         assert 0 < len(turn.tokens) <= self.limits.chunk_tokens
-        assert list(turn.tokens) == sequence.owed[turn.position : turn.position + len(turn.tokens)]
-        sequence.sent += len(turn.tokens)
+        certain = turn.tokens[: len(turn.tokens) - turn.drafts]
+        assert certain, "drafts come behind what is known"
+        assert turn.sample or not turn.drafts
+        assert list(certain) == sequence.owed[turn.position : turn.position + len(certain)]
+        sequence.sent += len(certain)
+        sequence.reach = turn.position + len(turn.tokens)
+        self.drafts += turn.drafts
         assert turn.sample == (sequence.sent == len(sequence.owed)), "what is known is sent before more is sampled"
         sequence.sampling = turn.sample
         sequence.flying += 1
@@ -158,7 +172,7 @@ class Ring:
 
     def check_room(self) -> None:
         """What the shards hold, padding of batches and the steps in which caches grow included."""
-        held = {slot: self.rounded(sequence.sent) for slot, sequence in self.live.items()}
+        held = {slot: self.rounded(sequence.reach) for slot, sequence in self.live.items()}
         total = sum(held.values())
         for rows in self.rows.values():
             sizes = [held[row] for row in rows if row in held]
@@ -173,13 +187,14 @@ class Ring:
             # time round where slots that were given up come and go meanwhile.
             assert sequence.waited <= 2 * self.limits.slots_max**2, "a slot that was ready was passed over"
 
-    def give_back(self, followers: int, ends: bool) -> None:
+    def give_back(self, followers: int, ends: bool, guesses: int = 0, right: int = 0) -> None:
+        """The oldest frame comes back; the tail guesses so many tokens, of which the first are `right`."""
         if not self.flight:
             return
         sent = self.flight.popleft()
-        rows = [self.drawn(turn, followers, ends and at == 0) for at, turn in enumerate(sent.turns)]
+        rows = [self.drawn(turn, followers, ends and at == 0, guesses, right) for at, turn in enumerate(sent.turns)]
         progress = self.batcher.returned(rows, (0.01 * len(rows),) * len(self.limits.machines))
-        for row, news in zip(rows, progress, strict=True):
+        for turn, row, news in zip(sent.turns, rows, progress, strict=True):
             sequence = self.live.get(row.slot)
             name = sequence.name if sequence is not None else self.released[row.slot]
             assert (news is None) == self.asked[name].over, "what comes back counts, unless its request is over"
@@ -193,20 +208,24 @@ class Ring:
             sequence.flying -= 1
             if row.tokens:
                 sequence.owed.extend(row.tokens)
+                sequence.sent += alike(turn.guesses, row.tokens[:-1])
                 sequence.sampling, sequence.answering = False, True
             if row.finish:
                 del self.live[row.slot]
         self.collect_released()
 
-    def drawn(self, turn: Turn, followers: int, ends: bool) -> Returned:
+    def drawn(self, turn: Turn, followers: int, ends: bool, guesses: int, right: int) -> Returned:
         """What the tail says to a turn: as many tokens as the answer still may have."""
         if not turn.sample:
             return Returned(turn.slot)
         name = self.live[turn.slot].name if turn.slot in self.live else self.released[turn.slot]
         wanted = self.asked[name]
         room = wanted.spec.max_tokens - len(wanted.answer)
-        tokens = tuple(token(name, len(wanted.answer) + at) for at in range(min(1 + followers, room)))
-        return Returned(turn.slot, tokens, "stop" if ends else "length" if len(tokens) == room else "")
+        coming = [token(name, len(wanted.answer) + at) for at in range(room)]
+        count = min(room, alike(turn.guesses, coming) + 1 + followers)
+        guessed = [each if at < right else -1 for at, each in enumerate(coming[count : count + guesses][:-1])]
+        finish: Finish = "stop" if ends else "length" if count == room else ""
+        return Returned(turn.slot, tuple(coming[:count]), finish, tuple(guessed))
 
     def cancel(self, name: str) -> None:
         known = self.known(name)
@@ -246,7 +265,8 @@ def at_random(ring: Ring, seed: int, steps: int) -> None:
         elif what == "send":
             ring.send()
         elif what == "return":
-            ring.give_back(chance.choice([0, 0, 0, 1, 6]), chance.random() < 0.05)
+            guesses, right = chance.choice([0, 0, 3, 9]), chance.choice([0, 1, 9])
+            ring.give_back(chance.choice([0, 0, 0, 1, 6]), chance.random() < 0.05, guesses, right)
         else:
             ring.cancel(chance.choice(NAMES))
 

@@ -42,6 +42,7 @@ def test_the_random_rings_have_batches_that_change() -> None:
     at_random(ring, 1, 300)
     assert len(ring.rows) > 1
     assert ring.batches > 10
+    assert ring.drafts > 30
 
 
 RAGGED = Limits(ride="ragged")
@@ -189,3 +190,47 @@ def test_a_request_that_could_never_fit_is_refused_with_the_numbers() -> None:
     with pytest.raises(ContextTooLong, match=r"55 tokens of prompt and 6 of answer.* 60 tokens"):
         batcher.submit("huge", prompt(55), spec(55, 6))
     assert batcher.submit("just fits", prompt(55), spec(55, 5))
+
+
+# ---------------------------------------------------------------- drafts
+
+
+def guessing(batcher: Batcher, drafts: tuple[int, ...]) -> Turn:
+    """A request whose first token came back with drafts; its next turn."""
+    batcher.submit("a", prompt(3), spec(3, 100))
+    first = only(batcher)
+    batcher.returned([Returned(first.slot, (7,), "", drafts)])
+    return only(batcher)
+
+
+def test_drafts_ride_behind_what_is_known_and_those_that_are_right_are_not_sent_again() -> None:
+    batcher = Batcher(LIMITS)
+    turn = guessing(batcher, (8, 9, 10))
+    assert (turn.position, turn.tokens, turn.drafts) == (3, (7, 8, 9, 10), 3)
+    (news,) = batcher.returned([Returned(turn.slot, (8, 9, 77, 78))])
+    assert news is not None
+    assert (news.drafted, news.accepted) == (3, 2)
+    following = only(batcher)
+    assert (following.position, following.tokens, following.drafts) == (6, (77, 78), 0)
+
+
+def test_what_was_drawn_last_is_sent_even_if_it_was_guessed() -> None:
+    batcher = Batcher(LIMITS)
+    turn = guessing(batcher, (8, 9, 10))
+    batcher.returned([Returned(turn.slot, (8, 9))])  # as of a tail that looked at two of them
+    assert only(batcher).tokens == (9,)
+
+
+def test_drafts_that_are_always_wrong_soon_stay_away_and_come_back_seldom() -> None:
+    batcher = Batcher(replace(LIMITS, chunk_tokens=64))
+    turn = guessing(batcher, (1,) * 9)
+    rode = []
+    for _ in range(300):
+        batcher.returned([Returned(turn.slot, (2,), "", (1,) * 9)])
+        turn = only(batcher)
+        rode.append(turn.drafts)
+    assert 0 < sum(rode[50:]) < 50
+    for _ in range(300):
+        batcher.returned([Returned(turn.slot, (*turn.guesses, 2), "", (1,) * 9)])
+        turn = only(batcher)
+    assert turn.drafts == 9, "and what is right by now is believed again"

@@ -102,3 +102,25 @@ def test_a_batch_that_nobody_is_left_in_is_empty_and_can_be_joined_again(both: B
     assert (both.batch.rows, both.batch.caches) == ([], [])
     both.join(3)
     both.check(a3=(7,))
+
+
+@pytest.mark.parametrize("family", ["llama", "deepseek_v32"])
+def test_rows_step_back_by_different_numbers_and_go_on_as_if_they_had_never_been_further(
+    tmp_path: Path, family: str
+) -> None:
+    both = Both(load_slice(make_tiny_model(family, tmp_path), LayerRange(2, LAYERS), LAYERS, lambda _: None))
+    both.join(1, 2, 3)
+    both.check(a1=(7, 8, 9), a2=(3,), a3=(4, 4))
+    for counts in ((2, 0, 3), (3, 3, 3), (0, 0, 0), (1, 2, 3)):
+        wrong = {1: (9, 9, 9), 2: (8, 8, 8), 3: (7, 7, 7)}
+        kept = {name: row[: len(row) - count] for (name, row), count in zip(wrong.items(), counts, strict=True)}
+        both.batch.begin([3, 3, 3])
+        both.step(both.batch.caches, tuple(wrong.values()), (1, 2, 3))
+        both.batch.end([3, 3, 3])
+        both.batch.step_back(counts)
+        for name, row in kept.items():
+            if row:
+                both.step(both.alone[name], (row,), (name,))
+        both.check(a1=(1,), a2=(2,), a3=(3,))
+    both.batch.keep([3, 1])
+    both.check(a3=(9,), a1=(9, 9))

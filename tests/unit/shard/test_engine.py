@@ -37,9 +37,10 @@ def engine_of(
     tokenizer: Tokenizer | None = None,
     slots_max: int = 4,
     ride: Ride = "ragged",
+    steps_back: bool = True,
 ) -> Engine:
     part = load_slice(directory, LayerRange(start, stop), LAYERS, lambda _: None)
-    return Engine(part, tokenizer, slots_max, ride)
+    return Engine(part, tokenizer, slots_max, ride, steps_back)
 
 
 @pytest.fixture
@@ -325,3 +326,59 @@ def test_drawn_tokens_do_not_depend_on_who_else_is_drawn_for(head: Engine, tail:
         return through(head, tail, sent)[company.index(1)]
 
     assert second((1,)) == second((1, 2)) == second((3, 2, 1))
+
+
+# ---------------------------------------------------------------- drafts
+
+
+def answer_with(head: Engine, tail: Engine, guesses: list[tuple[int, ...]], prepare: bool = False) -> list[int]:
+    """Twelve tokens of slot 1, where these guesses ride by turns; each shard steps back from what was wrong."""
+    head.reset()
+    tail.reset()
+    picks = picked(tail, BEGIN, sent_on(head, BEGIN))
+    tokens, position, pending = [*picks.tokens], 4, picks.tokens
+    while len(tokens) < 12:
+        guess = guesses[len(tokens) % len(guesses)]
+        turn = Turn(1, position, pending + guess, True, None, len(guess))
+        picks = picked(tail, turn, sent_on(head, turn))
+        if prepare:
+            head.prepare(Segments((turn,)))
+            tail.prepare(Segments((turn,)))
+        accepted = picks.drawn - 1
+        assert picks.tokens[:accepted] == guess[:accepted]
+        position, pending = position + len(pending) + accepted, picks.tokens[accepted:]
+        tokens += picks.tokens
+    return tokens[:12]
+
+
+@pytest.mark.parametrize("prepare", [False, True], ids=["plain", "built ahead"])
+def test_wrong_drafts_are_taken_back_and_change_nothing(head: Engine, tail: Engine, prepare: bool) -> None:
+    plain = answer_with(head, tail, [()])
+    assert answer_with(head, tail, [(7, 7, 7), (), (8,)], prepare) == plain
+
+
+def test_right_drafts_are_taken_in_one_pass(head: Engine, tail: Engine) -> None:
+    plain = answer_with(head, tail, [()])
+    head.reset()
+    tail.reset()
+    first = picked(tail, BEGIN, sent_on(head, BEGIN))
+    turn = Turn(1, 4, (*first.tokens, *plain[1:6]), True, None, 5)
+    found = picked(tail, turn, sent_on(head, turn))
+    assert (found.tokens, found.drawn) == (tuple(plain[1:7]), 6)
+
+
+@pytest.mark.parametrize("position", [3, 4, 8, 9])
+def test_no_segment_begins_further_back_than_the_drafts_of_the_last_one(head: Engine, position: int) -> None:
+    head.run(Segments((BEGIN,)), None)
+    head.run(Segments((Turn(1, 4, (7, 8, 9), True, None, 2),)), None)
+    with pytest.raises(FrameRefused, match="slot 1 is at 7"):
+        head.run(Segments((Turn(1, position, (5,), True, None),)), None)
+    assert isinstance(head.run(Segments((Turn(1, 5, (5,), True, None),)), None), Activation)
+
+
+def test_a_shard_that_cannot_step_back_refuses_drafts(directory: Path) -> None:
+    engine = engine_of(directory, 0, 2, steps_back=False)
+    engine.run(Segments((BEGIN,)), None)
+    with pytest.raises(FrameRefused, match="cannot step back"):
+        engine.run(Segments((Turn(1, 4, (7, 8), True, None, 1),)), None)
+    assert isinstance(engine.run(Segments((Turn(1, 4, (7,), True, None),)), None), Activation)

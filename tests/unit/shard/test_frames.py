@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -41,8 +42,13 @@ SPECS = st.builds(
     grammar=st.text(max_size=20),
     top_logprobs=st.none() | st.integers(0, 20),
     followers=st.booleans(),
+    drafts=st.booleans(),
+    prediction=TOKENS,
 )
-TURNS = st.builds(Turn, slot=U32, position=U32, tokens=TOKENS, sample=st.booleans(), spec=st.none() | SPECS)
+PLAIN = st.builds(Turn, slot=U32, position=U32, tokens=TOKENS, sample=st.booleans(), spec=st.none() | SPECS)
+TURNS = st.builds(
+    lambda turn, drafts: replace(turn, drafts=min(drafts, len(turn.tokens) - 1) * turn.sample), PLAIN, st.integers(0, 5)
+)
 LOGPROBS = st.builds(TokenLogprob, token=U32, logprob=F32, top=st.lists(st.tuples(U32, F32), max_size=3).map(tuple))
 
 
@@ -99,6 +105,15 @@ def test_what_the_tail_picked_comes_out_as_it_went_in(picked: Picked, slot: int)
     message = pb.Sampled.FromString(sampled(slot, picked).SerializeToString())
     assert picked_of(message) == picked
     assert message.slot == slot
+
+
+@pytest.mark.parametrize(("tokens", "sample"), [((3,), True), ((3, 4), False)])
+def test_a_segment_of_nothing_but_drafts_or_one_that_does_not_sample_is_refused(
+    tokens: tuple[int, ...], sample: bool
+) -> None:
+    sent = Segments((Turn(1, 5, tokens, sample, None, drafts=1),))
+    with pytest.raises(FrameRefused, match="cannot have 1 drafts"):
+        segments_of(travelled(frame(PLAN, 1, 1, sent, (), None)))
 
 
 def test_a_frame_that_only_releases_has_no_turn() -> None:
