@@ -13,12 +13,14 @@ from ringleader.shard.waiting import Reservations
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Answers that run together; one of a single slot is sent alone. `sent` are the rows of its batch in the shards."""
+    """Answers that run together; one of a single slot is sent alone. `sent` are the rows of its batch in the shards.
+    `parted` says that its row is still one of another batch there."""
 
     number: int
     slots: list[int]
     flying: bool = False
     sent: list[int] = field(default_factory=list)
+    parted: bool = False
 
 
 @dataclass(slots=True)
@@ -58,7 +60,7 @@ class Groups:
             group.sent = list(group.slots)
         self.all.remove(group)
         self.all.append(group)
-        group.flying = True
+        group.flying, group.parted = True, False
 
     def came_back(self, number: int) -> None:
         for group in self.all:
@@ -92,14 +94,16 @@ class Groups:
 
     def part(self) -> bool:
         """Let the longest row of a group at rest go on alone, and next: that saves its padding. False where there is
-        none."""
+        none, and while one that was parted before has yet to be sent: until then it saves nothing."""
+        if any(group.parted for group in self.all):
+            return False
         padded = [group for group in self.all if not group.flying and self.memory.padding(group.slots)]
         if not padded:
             return False
         group = max(padded, key=lambda each: self.memory.padding(each.slots))
         longest = max(group.slots, key=self.memory.of)
         group.slots.remove(longest)
-        self._add(Group(0, [longest]))
+        self._add(Group(0, [longest], parted=True))
         self.all.insert(0, self.all.pop())
         return True
 

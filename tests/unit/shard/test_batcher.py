@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringleader.errors import Busy, ContextTooLong
-from ringleader.shard.batcher import Batcher, Limits, Returned
+from ringleader.shard.batcher import Batcher, Limits, Returned, Turn
 from ringleader.shard.waiting import QUEUE_MAX
 from tests.unit.shard.lawful_ring import Ring, answering, at_random, back, drain, only, passes, prompt, spec
 
@@ -197,14 +197,14 @@ def test_a_request_that_could_never_fit_is_refused_with_the_numbers() -> None:
 
 def guessing(batcher: Batcher, drafts: tuple[int, ...]) -> Turn:
     """A request whose first token came back with drafts; its next turn."""
-    batcher.submit("a", prompt(3), spec(3, 100))
+    batcher.submit("a", prompt(3), spec(3, 20_000))
     first = only(batcher)
     batcher.returned([Returned(first.slot, (7,), "", drafts)])
     return only(batcher)
 
 
 def test_drafts_ride_behind_what_is_known_and_those_that_are_right_are_not_sent_again() -> None:
-    batcher = Batcher(LIMITS)
+    batcher = Batcher(Limits())
     turn = guessing(batcher, (8, 9, 10))
     assert (turn.position, turn.tokens, turn.drafts) == (3, (7, 8, 9, 10), 3)
     (news,) = batcher.returned([Returned(turn.slot, (8, 9, 77, 78))])
@@ -215,14 +215,14 @@ def test_drafts_ride_behind_what_is_known_and_those_that_are_right_are_not_sent_
 
 
 def test_what_was_drawn_last_is_sent_even_if_it_was_guessed() -> None:
-    batcher = Batcher(LIMITS)
+    batcher = Batcher(Limits())
     turn = guessing(batcher, (8, 9, 10))
     batcher.returned([Returned(turn.slot, (8, 9))])  # as of a tail that looked at two of them
     assert only(batcher).tokens == (9,)
 
 
 def test_drafts_that_are_always_wrong_soon_stay_away_and_come_back_seldom() -> None:
-    batcher = Batcher(replace(LIMITS, chunk_tokens=64))
+    batcher = Batcher(Limits())
     turn = guessing(batcher, (1,) * 9)
     rode = []
     for _ in range(300):
@@ -233,4 +233,11 @@ def test_drafts_that_are_always_wrong_soon_stay_away_and_come_back_seldom() -> N
     for _ in range(300):
         batcher.returned([Returned(turn.slot, (*turn.guesses, 2), "", (1,) * 9)])
         turn = only(batcher)
-    assert turn.drafts == 9, "and what is right by now is believed again"
+        rode.append(turn.drafts)
+    assert max(rode[-9:]) == 9, "and what is right by now is believed again"
+
+
+def test_drafts_take_no_memory_that_the_answer_was_not_given() -> None:
+    batcher = Batcher(Limits(kv_ahead=4))
+    turn = guessing(batcher, (8,) * 30)
+    assert (turn.position, turn.drafts) == (3, 3), "of the seven tokens it may hold it has four"
