@@ -95,7 +95,7 @@ class BenchRing:
                     arrivals.append((arrived - started, len(news.tokens)))
                     tokens += news.tokens
                     logprobs += news.logprobs
-                    forced += len(news.tokens) - 1
+                    forced += len(news.tokens) - news.drawn
                 if begun is not None and len(tokens) > 1:
                     begun.set()
                 stopped = enough is not None and enough.is_set()

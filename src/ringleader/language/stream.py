@@ -45,8 +45,7 @@ class Mode(Enum):
 
 
 class StreamParser:
-    """See the module. `calls` counts the calls that are complete, `taken` the answer's tokens; `stopped_by` is the stop
-    string that was met: what comes after it is not taken.
+    """See the module. `calls` counts calls that are complete, `taken` tokens; `stopped_by` is the stop string met.
 
     With `constrained` false (no grammar stands behind the ids) a call is held back until it is whole, so that
     a broken one can be given back as the text that it is. `custom` and `raw` name the custom tools, by how
@@ -69,9 +68,8 @@ class StreamParser:
         formed: bool = False,
         after: Sequence[int] = (),
     ) -> None:
-        self.calls = 0
+        self.calls = self.taken = 0
         self.stopped_by: str | None = None
-        self.taken = 0
         self._dialect = dialect
         self._schemas = schemas or {}
         self._inputs = Inputs(custom)
