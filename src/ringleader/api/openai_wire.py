@@ -135,7 +135,7 @@ class ResponseFormatWire(Wire):
 
 
 class PredictionWire(Wire):
-    """Text that is expected in the answer."""
+    """Text that is expected in the answer, which comes sooner where that is right; nothing else changes."""
 
     type: Literal["content"]
     content: Annotated[list[PartWire], BeforeValidator(_as_parts)]
