@@ -24,7 +24,7 @@ from ringleader.agent.state import LoopState
 from ringleader.agent.steps import Step
 from ringleader.agent.threads import in_thread
 from ringleader.cli.agent_page import AgentPage, shown_call, tools_page
-from ringleader.cli.agent_tools import HostsOption, PrivateOption, RootOption, ShellOption, ToolSources
+from ringleader.cli.agent_tools import HostsOption, McpOption, PrivateOption, RootOption, ShellOption, ToolSources
 from ringleader.cli.client import EXIT_FAILED, EXIT_NO_NODE, EXIT_USAGE, run
 from ringleader.errors import BadRequest, CallerFault
 
@@ -90,6 +90,7 @@ def run_agent(
     allow_host: HostsOption = None,
     allow_private: PrivateOption = False,
     shell: ShellOption = None,
+    mcp: McpOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Do a task, or the steps of a plan: the first turn calls what is forced, later ones are free."""
@@ -102,7 +103,7 @@ def run_agent(
         return read_plan(plan) if plan is not None else _plan_of(task or "", tools, force, tier, role), {}, None
 
     bounds = bounds_given(max_turns, max_calls, max_tokens, budget, timeout)
-    sources = ToolSources(root, allow_host or (), allow_private, shell)
+    sources = ToolSources(root, allow_host or (), allow_private, shell, mcp)
     asked = Asked(backend, model, url, bounds, sources, temperature, approve, deny, state, as_json)
     raise typer.Exit(run(_run(made, asked)))
 
@@ -125,11 +126,12 @@ def resume_agent(
     allow_host: HostsOption = None,
     allow_private: PrivateOption = False,
     shell: ShellOption = None,
+    mcp: McpOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Go on where a run rests, was interrupted, or ended at a bound."""
     bounds = bounds_given(max_turns, max_calls, max_tokens, budget, timeout)
-    sources = ToolSources(root, allow_host or (), allow_private, shell)
+    sources = ToolSources(root, allow_host or (), allow_private, shell, mcp)
     asked = Asked(backend, model, url, bounds, sources, temperature, approve, deny, state, as_json)
     raise typer.Exit(run(_run(lambda: restore_plan(_read_state(state)), asked)))
 
@@ -141,15 +143,21 @@ def list_tools(
     allow_host: HostsOption = None,
     allow_private: PrivateOption = False,
     shell: ShellOption = None,
+    mcp: McpOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print them with their schemas.")] = False,
 ) -> None:
     """List the tools: their tiers, what they touch, and whether they ask."""
-    try:
-        registry = ToolSources(root, allow_host or (), allow_private, shell).registry()
-    except CallerFault as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise typer.Exit(EXIT_USAGE) from None
-    found = [tool for tool in registry if tier is None or tool.tier <= tier]
+    raise typer.Exit(run(_listed(ToolSources(root, allow_host or (), allow_private, shell, mcp), tier, as_json)))
+
+
+async def _listed(sources: ToolSources, tier: int | None, as_json: bool) -> int:
+    async with AsyncExitStack() as stack:
+        try:
+            registry = await sources.opened(stack)
+        except CallerFault as error:
+            print(f"error: {error}", file=sys.stderr)
+            return EXIT_USAGE
+        found = [tool for tool in registry if tier is None or tool.tier <= tier]
     if as_json:
         listed = [
             {
@@ -166,6 +174,7 @@ def list_tools(
         print(json.dumps(listed, indent=2, ensure_ascii=False))
     else:
         print(tools_page(found))
+    return 0
 
 
 def bounds_given(
@@ -223,7 +232,7 @@ async def _prepared(
         raise BadRequest("--approve and --deny contradict each other")
     if all(planned.step.name in answers for planned in plan.steps):
         raise BadRequest("every step of this run has its answer; there is nothing to go on with")
-    registry = asked.sources.registry()
+    registry = await asked.sources.opened(stack)
     plan = Plan(plan.steps, _widened(plan.bounds, asked.bounds))
     plan.check(registry)
     backend = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,8 @@ from ringleader.agent.contracts import Registry
 from ringleader.agent.tools import builtin_tools
 from ringleader.agent.tools.fetch import fetch_tool
 from ringleader.agent.tools.files import read_file_tool
+from ringleader.agent.tools.mcp_servers import with_servers
+from ringleader.agent.tools.mcp_settings import read_mcp_settings
 from ringleader.agent.tools.shell import shell_tool
 from ringleader.errors import BadRequest
 
@@ -22,6 +25,9 @@ HostsOption = Annotated[
 ]
 PrivateOption = Annotated[bool, typer.Option("--allow-private", help="fetch may go to addresses of this network, too.")]
 ShellOption = Annotated[Path | None, typer.Option("--shell", help="Adds shell: commands that begin in this directory.")]
+McpOption = Annotated[
+    Path | None, typer.Option("--mcp", help="Adds the tools of MCP servers: a file of their settings.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +38,22 @@ class ToolSources:
     hosts: Sequence[str] = ()
     private: bool = False
     shell: Path | None = None
+    mcp: Path | None = None
+
+    async def opened(self, stack: AsyncExitStack) -> Registry:
+        """All tools of a run; servers are started, and end with the stack.
+
+        Raises:
+            BadRequest: an option or the servers' settings are wrong.
+            PeerFault: a server cannot be used.
+        """
+        found = self.registry()
+        if self.mcp is None:
+            return found
+        return await stack.enter_async_context(with_servers(found, read_mcp_settings(self.mcp)))
 
     def registry(self) -> Registry:
-        """All tools of a run.
+        """Those that need no server.
 
         Raises:
             BadRequest: an option names no directory or no host.

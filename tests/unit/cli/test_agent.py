@@ -294,3 +294,29 @@ async def test_a_provider_of_ones_own_takes_the_backends_place_and_the_lost_choi
     assert (result.exit_code, result.stdout) == (0, "mine\n")
     assert "warning step 'task' asks for tool_choice 'verify_fact'" in result.stderr
     assert node.requests == []
+
+
+def settings_of(tmp_path: Path, **server: Any) -> str:
+    path = tmp_path / "servers.json"
+    path.write_text(json.dumps({"mcpServers": {"tiny": server}}))
+    return str(path)
+
+
+async def test_tools_of_mcp_servers_are_listed_and_called(tmp_path: Path) -> None:
+    script = Path(__file__).parents[1] / "agent" / "tools" / "mcp_server.py"
+    mcp = settings_of(tmp_path, command=sys.executable, args=[str(script), "stdio"], tools=["add"])
+    listed, _ = await ask([], "tools", "--mcp", mcp)
+    assert listed.exit_code == 0, listed.output
+    assert "tiny__add" in listed.stdout and "Adds two numbers." in listed.stdout
+    turns = [calling("tiny__add", {"a": 2, "b": 40}), SO]
+    options = ("--tier", "1", "--force", "tiny__add", "--approve", "--mcp", mcp)
+    result, node = await ask(turns, "run", "Add.", *options)
+    assert result.exit_code == 0, result.output
+    assert "42" in str(node.requests[1].messages[-1].content)
+
+
+async def test_settings_of_servers_that_are_wrong_and_servers_that_fail_are_told(tmp_path: Path) -> None:
+    wrong, _ = await ask([], "tools", "--mcp", settings_of(tmp_path, comand="x"))
+    assert wrong.exit_code == 2 and "wrong at mcpServers.tiny.comand" in wrong.stderr
+    failing, _ = await ask([], "run", "Add.", "--mcp", settings_of(tmp_path, command="/nowhere/at-all"))
+    assert failing.exit_code == 1 and "the MCP server tiny could not be used" in failing.stderr
