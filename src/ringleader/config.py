@@ -64,6 +64,7 @@ class NodeOptions:
     idle_unload_s: float = IDLE_UNLOAD_S
     queue_max: int = QUEUE_MAX
     loading_wait_s: float = LOADING_WAIT_S
+    kv_bits: int = 0
     context: int = CONTEXT_DEFAULT
     wire: Coding = "same"
     wait_for: int = 1
@@ -84,6 +85,8 @@ class NodeOptions:
             check_insecure(self.listen_host)
         if not 1 <= self.queue_max <= QUEUE_LIMIT:
             raise BadRequest(f"--queue must be 1 to {QUEUE_LIMIT} requests", param="queue")
+        if self.kv_bits not in (0, 4, 8):
+            raise BadRequest("--kv-bits must be 8 or 4, or 0 for caches as they are computed", param="kv_bits")
         if self.loading_wait_s < 0:
             raise BadRequest("--loading-wait must be 0 or some seconds", param="loading_wait")
         if self.idle_unload_s < 0:

@@ -59,6 +59,7 @@ class ModelCosts:
     hidden_size: int
     context_max: int
     active_bytes: tuple[int, ...] = ()
+    cache_bytes: int = 2  # of one number in its caches
 
     def __post_init__(self) -> None:
         if not self.layer_bytes or len(self.layer_bytes) != len(self.kv_bytes_per_token):

@@ -221,6 +221,7 @@ class ClusterView(Protocol):
                                   "aggregate_tokens_per_s": number, "in_flight": int,   # of so many together
                                   "stage_s": [number], "hop_s": [number]} | null,
                     "context_tokens": int | null,
+                    "kv_bits": int | null,                      # of caches that are quantised
                     "stages": [{"node": node id, "name": node name, "first_layer": int,
                                 "last_layer": int,              # both inclusive
                                 "state": str, "progress": number 0..1 | null,

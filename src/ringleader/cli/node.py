@@ -61,6 +61,7 @@ def node(
     idle_unload: o.IdleUnload = IDLE_UNLOAD_S / 60,
     queue: o.Queue = QUEUE_MAX,
     loading_wait: o.LoadingWait = LOADING_WAIT_S,
+    kv_bits: o.KvBits = 0,
     context: o.Context = CONTEXT_DEFAULT,
     wire: o.WireCoding = o.Wire.same,
     nodes: o.Nodes = 1,

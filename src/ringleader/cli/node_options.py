@@ -56,6 +56,9 @@ Queue = Annotated[int, typer.Option(help="Requests that wait or run at most, bef
 LoadingWait = Annotated[
     float, typer.Option(help="Seconds that a request waits for its model to load before it gets a 503.")
 ]
+KvBits = Annotated[
+    int, typer.Option(help="Keep the memory of prompts and answers in 8 or 4 bits; 0: as it is computed.")
+]
 Context = Annotated[int, typer.Option(help="Longest prompt and answer together, in tokens.")]
 WireCoding = Annotated[
     Wire, typer.Option(help="Send activations in fewer bytes, for slow links: bf16 (of fp32), or int8 with scales.")
@@ -106,6 +109,7 @@ def options_of(given: Mapping[str, Any]) -> NodeOptions:
         idle_unload_s=given["idle_unload"] * 60,
         queue_max=given["queue"],
         loading_wait_s=given["loading_wait"],
+        kv_bits=given["kv_bits"],
         context=given["context"],
         wire=Wire(given["wire"]).value,
         wait_for=given["nodes"],

@@ -47,12 +47,15 @@ def plan(
     ] = STREAMS_PLANNED,
     exclude: Annotated[list[str] | None, typer.Option(help="Leave this node out; repeatable.")] = None,
     layers: Annotated[str, typer.Option(help="Place layers by hand, as in a=0-14,b=15-29.")] = "",
+    kv_bits: Annotated[int, typer.Option(help="Keep caches in 8 or 4 bits; 0: as they are computed.")] = 0,
     shards: Annotated[int, typer.Option(help="Cut into this many shards (default: what serves best).")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     url: Annotated[str, typer.Option(envvar="RINGLEADER_URL", help="The API of a node of the cluster.")] = DEFAULT_URL,
 ) -> None:
     """Show where a model would go, how fast it would be, and why."""
-    raise typer.Exit(run(_plan(model, nodes, (objective, context, streams, exclude, layers, shards), as_json, url)))
+    raise typer.Exit(
+        run(_plan(model, nodes, (objective, context, streams, exclude, layers, shards, kv_bits), as_json, url))
+    )
 
 
 async def _plan(model: str, file: Path | None, wished: tuple[Any, ...], as_json: bool, url: str) -> int:
@@ -85,6 +88,7 @@ def _wish(
     exclude: list[str] | None,
     layers: str,
     shards: int,
+    kv_bits: int,
 ) -> PlanWish:
     if streams < 1:
         raise BadRequest(f"--streams is {streams}; ask for at least 1", param="streams")
@@ -95,6 +99,7 @@ def _wish(
         layers=parse_layers(layers),
         objective=objective,
         exclude=tuple(exclude or ()),
+        kv_bits=kv_bits,
     )
 
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from ringleader.cluster.costs import Footprint, readable
+from ringleader.cluster.costs import Footprint, readable, with_kv_bits
 from ringleader.cluster.messages import PlanWish
 from ringleader.cluster.plan import Plan, Stage
 from ringleader.cluster.rooms import PlanNode, room
@@ -20,6 +20,7 @@ def plan_page(plan: Plan, nodes: Sequence[PlanNode], wish: PlanWish, fits: int, 
     """Lines of at most 80 columns, but for what cannot be broken."""
     used = len({stage.node for stage in plan.stages})
     size = f"{plan.context_tokens} tokens of context · room for {plan.streams} such request{'s' * (plan.streams != 1)}"
+    size += f" · caches in {plan.kv_bits} bits" if plan.kv_bits else ""
     lines = [
         *textwrap.wrap(f"{plan.model} on {used} of {len(nodes)} node{'s' * (len(nodes) != 1)} · {size}", COLUMNS),
         "",
@@ -45,6 +46,7 @@ def plan_object(plan: Plan, nodes: Sequence[PlanNode], wish: PlanWish, fits: int
         "context_tokens": plan.context_tokens,
         "context_that_fits": fits,
         "streams": plan.streams,
+        "kv_bits": plan.kv_bits,
         "why": plan.why,
         "predicted": None
         if predicted is None
@@ -110,7 +112,7 @@ def _predicted(plan: Plan) -> str:
 def _context(plan: Plan, nodes: Sequence[PlanNode], fits: int, costs: ModelCosts) -> str:
     if fits >= costs.context_max:
         return f"all {fits} tokens that the model can have would fit"
-    size = Footprint(costs, (fits + 1) * plan.streams)
+    size = Footprint(with_kv_bits(costs, plan.kv_bits), (fits + 1) * plan.streams)
     needed, free = size.total(0, size.layers), sum(room(node) for node in nodes)
     lack = f" ({readable(needed)} are more than the {readable(free)} that are free)" if needed > free else ""
     return f"up to {fits} tokens would fit; more would not{lack}. The model's own limit is {costs.context_max}"

@@ -22,6 +22,7 @@ def shard(
     plan: Annotated[str, typer.Option(help="The plan's hash, 32 hexadecimal digits.")],
     listen: Annotated[str, typer.Option(help="host:port, port 0 for any free one.")] = "127.0.0.1:0",
     kv_tokens: Annotated[int, typer.Option(help="Tokens of all live requests together, at most.")] = 16384,
+    kv_bits: Annotated[int, typer.Option(help="Keep caches in so many bits: 8 or 4; 0: as they are computed.")] = 0,
     credentials: Annotated[
         Path | None, typer.Option(help="The node's state directory; without it, connections are in the clear.")
     ] = None,
@@ -66,5 +67,6 @@ def shard(
         digest=digest,
         pace=paced,
         trace=trace,
+        kv_bits=kv_bits,
     )
     raise typer.Exit(run(options))

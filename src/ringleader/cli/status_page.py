@@ -65,6 +65,8 @@ def _ring(ring: dict[str, Any], columns: int) -> list[str]:
     parts = [f"RING {ring.get('model') or UNKNOWN}", str(ring.get("state") or UNKNOWN)]
     if ring.get("context_tokens"):
         parts.append(f"context {ring['context_tokens']}")
+    if ring.get("kv_bits"):
+        parts.append(f"caches in {ring['kv_bits']} bits")
     if ring.get("plan"):
         parts.append(f"plan {str(ring['plan'])[:8]}")
         if ring.get("epoch"):

@@ -6,9 +6,14 @@ Arithmetic over `values.ModelCosts` only; what fits where is decided in plan.py.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import replace
 from itertools import accumulate
 
+from ringleader.errors import BadRequest
 from ringleader.values import ModelCosts
+
+KV_BITS = (8, 4)
+KV_GROUP = 64  # values of a quantised cache that share a scale and a bias, each as wide as an activation
 
 
 class Footprint:
@@ -47,6 +52,20 @@ class Footprint:
         room = room_bytes - (self._tail if stop == self.layers else 0)
         start = bisect_left(self._both, self._both[stop] - room, hi=stop)
         return start if start > 0 or self.total(0, stop) <= room_bytes else min(1, stop)
+
+
+def with_kv_bits(costs: ModelCosts, bits: int) -> ModelCosts:
+    """The same model with its caches kept in 8 or 4 bits; 0: as they are computed.
+
+    Raises BadRequest for any other number.
+    """
+    if not bits:
+        return costs
+    if bits not in KV_BITS:
+        raise BadRequest(f"kv_bits is {bits}; ask for 8 or 4", param="kv_bits")
+    each = costs.cache_bytes
+    kept = tuple(-(-size * (KV_GROUP * bits // 8 + 2 * each) // (KV_GROUP * each)) for size in costs.kv_bytes_per_token)
+    return replace(costs, kv_bytes_per_token=kept)
 
 
 def readable(size_bytes: int) -> str:

@@ -107,7 +107,7 @@ def _loads(report: m.ShardReport) -> bool:
 def _can_become(old: m.ShardReport, new: m.ShardReport) -> bool:
     """Whether the process can go on as the new shard: the same layers of the same files, the same caches."""
     a, b = old.assignment.plan, new.assignment.plan
-    same_files = (a.model, a.digest, a.kv_tokens) == (b.model, b.digest, b.kv_tokens)
+    same_files = (a.model, a.digest, a.kv_tokens, a.kv_bits) == (b.model, b.digest, b.kv_tokens, b.kv_bits)
     return (
         (old.state == "ready" or _loads(old))
         and same_files

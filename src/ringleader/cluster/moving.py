@@ -26,7 +26,11 @@ def worth_moving(
     needs no such question. `old_now` is what `plan.predicted_now` gives for the old plan; without it the old
     plan's own prediction counts, and without either nothing is moved for speed.
     """
-    if new.digest != old.digest or new.context_tokens > old.context_tokens or new.streams > old.streams:
+    if (
+        (new.digest, new.kv_bits) != (old.digest, old.kv_bits)
+        or new.context_tokens > old.context_tokens
+        or new.streams > old.streams
+    ):
         return True
     if new.context_tokens < old.context_tokens or new.streams < old.streams:
         return False  # faster, but what is accepted today would be refused tomorrow

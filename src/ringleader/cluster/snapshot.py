@@ -71,6 +71,7 @@ class RingRow:
     waiting: int
     detail: str
     predicted: Predicted | None = None
+    kv_bits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +194,7 @@ def _reported_row(shards: list[ShardReport], names: dict[NodeId, str]) -> RingRo
         waiting=0,
         detail="",
         predicted=plan.predicted,
+        kv_bits=plan.kv_bits,
     )
 
 
@@ -221,6 +223,7 @@ def _ring_row(rollout: Rollout, requests: RequestTable) -> RingRow:
         waiting=len(requests.waiting(rollout.model)),
         detail=ring.reason if ring else rollout.reason,
         predicted=ring.plan.predicted if ring else None,
+        kv_bits=ring.plan.kv_bits if ring else 0,
     )
 
 

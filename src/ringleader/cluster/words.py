@@ -66,6 +66,7 @@ class PlanWish:
     layers: tuple[tuple[str, int, int], ...] = ()  # (node name, start, stop), in ring order
     objective: Literal["latency", "throughput"] = "latency"
     exclude: tuple[str, ...] = ()
+    kv_bits: int = 0  # of keys and values in the caches: 8, 4, or 0 for as they are computed
 
 
 @dataclass(frozen=True, slots=True)

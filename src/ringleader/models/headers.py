@@ -66,6 +66,7 @@ def read_costs(directory: Path, model: ModelId) -> ModelCosts:
     config = read_config(directory)
     headers = read_headers(directory)
     sorted_ = _sort(config, {name: entry for header in headers.values() for name, entry in header.tensors.items()})
+    cache_bytes = DTYPE_BITS[activation_dtype(sorted_.head)] // 8
     return ModelCosts(
         model=model,
         digest=_digest(config, headers),
@@ -76,11 +77,12 @@ def read_costs(directory: Path, model: ModelId) -> ModelCosts:
         kv_bytes_per_token=kv_bytes_per_token(
             config,
             {layer: _names_inside(names) for layer, names in sorted_.layers.items()},
-            DTYPE_BITS[activation_dtype(sorted_.head)] // 8,
+            cache_bytes,
         ),
         hidden_size=config.required(HIDDEN),
         context_max=_context(directory, config),
         active_bytes=_active(config, sorted_.layers),
+        cache_bytes=cache_bytes,
     )
 
 

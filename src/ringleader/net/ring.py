@@ -156,6 +156,7 @@ class RingClient:
             stop_layer=layers.stop,
             layers=self.whole.layers,
             kv_tokens=self.whole.kv_tokens,
+            kv_bits=self.whole.kv_bits,
         )
 
     async def _sent(self) -> AsyncIterator[pb.HeadOrder]:

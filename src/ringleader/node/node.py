@@ -106,6 +106,7 @@ class Node:
             layers=options.layers,
             objective=options.objective,
             exclude=options.exclude,
+            kv_bits=options.kv_bits,
         )
         self._shelf = Shelf(store, options.models, options.context)
         self._inventory = Inventory(self._shelf.directories)

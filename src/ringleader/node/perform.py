@@ -159,6 +159,7 @@ class Hands:
                 host=self._listen_host,
                 kv_tokens_max=plan.kv_tokens,
                 digest=plan.digest,
+                kv_bits=plan.kv_bits,
             )
         )
 

@@ -40,7 +40,7 @@ log = logging.getLogger("ringleader.node")
 @dataclass(frozen=True, slots=True)
 class ShardStart:
     """One shard to start. `host` is where it listens; `kv_tokens_max` the plan's KV budget in tokens; `digest` names
-    the model's files, so that another plan of the same layers may take the shard over."""
+    the model's files, so that another plan of the same layers may take the shard over. `kv_bits` as in a plan."""
 
     plan: PlanHash
     index: int
@@ -50,6 +50,7 @@ class ShardStart:
     host: str
     kv_tokens_max: int
     digest: str = ""
+    kv_bits: int = 0
 
     @property
     def key(self) -> tuple[PlanHash, int]:
@@ -145,6 +146,7 @@ class Supervisor:
             *("--plan", shard.plan),
             *("--listen", join(shard.host, 0)),
             *("--kv-tokens", str(shard.kv_tokens_max)),
+            *(("--kv-bits", str(shard.kv_bits)) if shard.kv_bits else ()),
             *(("--digest", shard.digest) if shard.digest else ()),
             *(("--credentials", str(self._credentials)) if self._credentials else ()),
             stdin=PIPE,

@@ -129,6 +129,7 @@ class View:
             "plan_why": row.why or None,
             "predicted": None if row.predicted is None else asdict(row.predicted),
             "context_tokens": row.context_tokens,
+            "kv_bits": row.kv_bits or None,
             "stages": [_stage(shard) for shard in row.shards],
             "running": row.running,
             "waiting": row.waiting,

@@ -13,14 +13,14 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from mlx_lm.models.cache import BatchKVCache, KVCache
 
+from ringleader.shard.quantised import leaves, plain_kv
 from ringleader.shard.slice import Slice
 
 
 def can_prepare(caches: list[Any]) -> bool:
     """Whether a step over these caches can be prepared, and undone."""
-    return all(type(cache) in (KVCache, BatchKVCache) for cache in caches)
+    return all(plain_kv(leaf) for cache in caches for leaf in leaves(cache))
 
 
 class Prepared:
@@ -31,7 +31,8 @@ class Prepared:
         # Writing into a cache changes its arrays in place: the copies (of the handles, not of the data) stay.
         self._before = [
             (cache, copy.copy(cache.keys), copy.copy(cache.values), cache.offset, getattr(cache, "_idx", None))
-            for cache in caches
+            for held in caches
+            for cache in leaves(held)
         ]
         self._token = mx.array([[0]] * rows, dtype=mx.uint32)
         self._row: Any = None

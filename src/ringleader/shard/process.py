@@ -38,7 +38,7 @@ class ShardOptions:
 
     `credentials` is the state directory of the node; without one, connections are in the clear. `digest` names the
     model's files, so that another plan of the same layers may take the shard over. With a `pace` it takes the time of
-    another machine; `trace` is the file that its passes are to be merged into.
+    another machine; `trace` is the file that its passes are to be merged into. `kv_bits` 8 or 4 quantises caches.
     """
 
     directory: Path
@@ -52,6 +52,7 @@ class ShardOptions:
     digest: str = ""
     pace: Pace | None = None
     trace: Path | None = None
+    kv_bits: int = 0
 
 
 def run(options: ShardOptions) -> int:
@@ -88,6 +89,7 @@ async def _serve(options: ShardOptions) -> int:
         options.layer_count,
         options.pace,
         None if options.trace is None else Tracer(options.trace, str(options.layers)),
+        options.kv_bits,
     )
     server, address = await open_server(service, options.listen, credentials)
     memory = await loop.run_in_executor(thread, engine.memory_bytes)
@@ -124,6 +126,7 @@ async def open_server(service: Any, listen: str, credentials: Credentials | None
 def _load(options: ShardOptions) -> Any:
     """On the MLX thread: the range's weights, and the tokenizer on the tail."""
     from ringleader.shard.engine import Engine
+    from ringleader.shard.kv_bits import keep_in_bits
     from ringleader.shard.loader import load_slice
     from ringleader.shard.riding import ride_of
     from ringleader.shard.stepping import steps_back
@@ -136,6 +139,8 @@ def _load(options: ShardOptions) -> Any:
     if part.tail:
         tokenizer = load_tokenizer(options.directory)
         _ = tokenizer.grammar_view  # a second's work; not in the first request
+    if options.kv_bits:
+        keep_in_bits(part, options.kv_bits)
     return Engine(part, tokenizer, ride=ride_of(part), steps_back=steps_back(part))
 
 

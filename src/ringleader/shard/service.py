@@ -59,6 +59,7 @@ class ShardService(rpc.RingServicer):
         layer_count: int = 0,
         pace: Pace | None = None,
         tracer: Tracer | None = None,
+        kv_bits: int = 0,
     ) -> None:
         self._engine = engine
         self._thread = thread
@@ -71,6 +72,7 @@ class ShardService(rpc.RingServicer):
         self._layer_count = layer_count
         self._pace = pace
         self._tracer = tracer
+        self._kv_bits = kv_bits
         self._fence: tuple[int, str, int] = (0, "", 0)  # of the highest linking: term, master, epoch
         self._epoch = 0
         self._step = 0
@@ -136,9 +138,16 @@ class ShardService(rpc.RingServicer):
 
     def _holds(self, request: pb.LinkRequest) -> bool:
         """Whether the plan gives this shard just the layers, files and room that it has under another plan's name."""
-        mine = (self._digest, self._layers.start, self._layers.stop, self._layer_count, self._kv_tokens_max)
+        mine = (
+            self._digest,
+            self._layers.start,
+            self._layers.stop,
+            self._layer_count,
+            self._kv_tokens_max,
+            self._kv_bits,
+        )
         share = request.share
-        theirs = (share.digest, share.first_layer, share.stop_layer, share.layers, share.kv_tokens)
+        theirs = (share.digest, share.first_layer, share.stop_layer, share.layers, share.kv_tokens, share.kv_bits)
         return bool(self._digest) and mine == theirs
 
     async def _open_next(self, request: pb.LinkRequest) -> None:

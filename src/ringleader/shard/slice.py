@@ -18,6 +18,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import ArraysCache, BatchKVCache, CacheList, KVCache, make_prompt_cache
 
 from ringleader.errors import ModelUnsupported
+from ringleader.shard.quantised import QuantisedKVCache
 from ringleader.values import LayerRange
 
 LIST_NAMES = ("layers", "h", "blocks")  # what mlx-lm's models call their list of layers
@@ -134,6 +135,8 @@ class Slice:
         self.activation_dtype = _float_type(self.kept)
         if not self.head:
             parent[name] = _NoEmbedding(parent[name], self._crossing)
+        self._quantised: tuple[int, ...] = ()
+        self.kv_bits = 0
         self._cut(found)
 
     def _cut(self, found: list[Any]) -> None:
@@ -148,7 +151,14 @@ class Slice:
 
     def make_caches(self) -> list[Any]:
         """Fresh mlx-lm caches for one sequence, one for each layer that has one, foreign layers included."""
-        return list(make_prompt_cache(self._model))
+        caches = list(make_prompt_cache(self._model))
+        for at in self._quantised:
+            caches[at] = QuantisedKVCache(self.kv_bits)
+        return caches
+
+    def keep_in_bits(self, caches: Sequence[int], bits: int) -> None:
+        """Make these caches quantised ones from now on; `kv_bits.keep_in_bits` knows which can be."""
+        self._quantised, self.kv_bits = tuple(caches), bits
 
     def forward(
         self,

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.models.cache import BatchKVCache, CacheList, KVCache
+from mlx_lm.models.cache import CacheList
 
+from ringleader.shard.quantised import leaves, plain_kv
 from ringleader.shard.slice import Slice, cache_arrays
 
 PROMPT = (7, 3, 4, 9, 6, 8, 2)
@@ -48,7 +49,7 @@ def steps_back(part: Slice) -> bool:
 
 def _all_can(caches: Sequence[Any]) -> bool:
     return all(
-        _all_can(cache.caches) if isinstance(cache, CacheList) else type(cache) in (KVCache, BatchKVCache)
+        _all_can(cache.caches) if isinstance(cache, CacheList) else all(plain_kv(leaf) for leaf in leaves(cache))
         for cache in caches
     )
 

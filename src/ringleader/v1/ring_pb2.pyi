@@ -126,18 +126,20 @@ class LinkReply(_message.Message):
     def __init__(self) -> None: ...
 
 class Share(_message.Message):
-    __slots__ = ("digest", "first_layer", "stop_layer", "layers", "kv_tokens")
+    __slots__ = ("digest", "first_layer", "stop_layer", "layers", "kv_tokens", "kv_bits")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     FIRST_LAYER_FIELD_NUMBER: _ClassVar[int]
     STOP_LAYER_FIELD_NUMBER: _ClassVar[int]
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     KV_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    KV_BITS_FIELD_NUMBER: _ClassVar[int]
     digest: str
     first_layer: int
     stop_layer: int
     layers: int
     kv_tokens: int
-    def __init__(self, digest: _Optional[str] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., layers: _Optional[int] = ..., kv_tokens: _Optional[int] = ...) -> None: ...
+    kv_bits: int
+    def __init__(self, digest: _Optional[str] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., layers: _Optional[int] = ..., kv_tokens: _Optional[int] = ..., kv_bits: _Optional[int] = ...) -> None: ...
 
 class Frame(_message.Message):
     __slots__ = ("plan", "epoch", "step", "segments", "tensor", "dtype", "shape", "released", "sampled", "batch", "coding", "stage_us")

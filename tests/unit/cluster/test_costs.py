@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from ringleader.cluster.costs import Footprint, readable
+from ringleader.cluster.costs import Footprint, readable, with_kv_bits
+from ringleader.errors import BadRequest
 from ringleader.values import ModelCosts, ModelId
 
 COSTS = ModelCosts(ModelId("m"), "d", "llama", (10, 20, 30), 5, 7, (1, 2, 0), 64, 1000)
@@ -19,6 +22,22 @@ def test_the_first_range_pays_for_the_embedding_and_the_last_for_the_output_head
 def test_a_range_pays_for_the_whole_context_in_each_of_its_caches() -> None:
     assert Footprint(COSTS, 100).kv(0, 3) == 300
     assert Footprint(COSTS, 100).total(1, 3) == 20 + 30 + 7 + 200
+
+
+@pytest.mark.parametrize(
+    ("cache_bytes", "bits", "kept"),
+    [(2, 0, 256), (2, 8, 136), (2, 4, 72), (4, 8, 72), (4, 4, 40)],
+)
+def test_caches_in_fewer_bits_cost_their_codes_and_a_scale_and_a_bias_for_each_group(
+    cache_bytes: int, bits: int, kept: int
+) -> None:
+    costs = replace(COSTS, layer_bytes=(10, 20), kv_bytes_per_token=(256, 0), cache_bytes=cache_bytes)
+    assert with_kv_bits(costs, bits).kv_bytes_per_token == (kept, 0)
+
+
+def test_other_numbers_of_bits_are_refused_by_name() -> None:
+    with pytest.raises(BadRequest, match="kv_bits is 5; ask for 8 or 4"):
+        with_kv_bits(COSTS, 5)
 
 
 @pytest.mark.parametrize("start", range(4))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringleader.cluster.messages import NodeProfile, PlanWish
-from ringleader.cluster.plan import NODE_RESERVE_BYTES, STAGES_MAX, Plan, Stage, make_plan
+from ringleader.cluster.plan import NODE_RESERVE_BYTES, STAGES_MAX, Plan, Stage, context_that_fits, make_plan
 from ringleader.errors import BadRequest, ModelDoesNotFit
 from ringleader.values import LayerRange, ModelCosts, ModelId, NodeId
 from tests.unit.cluster.builders import GB, MB, WISH, model, node
@@ -248,3 +248,15 @@ def test_a_context_of_nothing_is_refused() -> None:
     with pytest.raises(BadRequest) as caught:
         make_plan(model(), [node("a")], PlanWish(0))
     assert caught.value.param == "context_tokens"
+
+
+def test_caches_in_fewer_bits_leave_room_for_longer_contexts_and_make_another_plan() -> None:
+    costs, nodes = model(layers=4, layer=MB, kv=1000), [node("a", 100 * MB)]
+    wish = PlanWish(context_tokens=10_000)
+    plain, kept = make_plan(costs, nodes, wish), make_plan(costs, nodes, replace(wish, kv_bits=8))
+    assert plain.stages[0].kv_bytes == 40_000_000
+    assert kept.stages[0].kv_bytes == 4 * 10_000 * 532
+    assert (plain.kv_bits, kept.kv_bits) == (0, 8)
+    assert plain.hash != kept.hash
+    longest = [context_that_fits(costs, nodes, replace(wish, kv_bits=bits)) for bits in (0, 8, 4)]
+    assert longest == sorted(longest) and longest[2] > 3 * longest[0]

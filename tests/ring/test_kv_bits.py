@@ -1,0 +1,94 @@
+"""Caches in 8 or 4 bits: which families can, that shards and batches change nothing, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+
+from ringleader.errors import ModelUnsupported
+from ringleader.shard.batcher import Batcher, Limits
+from ringleader.shard.engine import Engine
+from ringleader.shard.kv_bits import keep_in_bits
+from ringleader.shard.loader import load_slice
+from ringleader.shard.riding import ride_of
+from ringleader.shard.slice import Slice
+from ringleader.shard.stepping import steps_back
+from ringleader.tokenizer import load_tokenizer
+from ringleader.values import LayerRange
+from tests.ring.test_batching import Asked, Ring
+from tests.ring.tiny_configs import LAYERS
+from tests.ring.tiny_models import make_tiny_model
+
+WIDE = {"head_dim": 64}
+PLAN = [Asked((5 + n, *range(9, 14 + 9 * n)), 20, at=2 * n) for n in range(5)]
+
+
+def cut(directory: Path, *stops: int, bits: int = 8) -> list[Slice]:
+    parts = [
+        load_slice(directory, LayerRange(start, stop), LAYERS, lambda _: None)
+        for start, stop in zip((0, *stops), (*stops, LAYERS), strict=True)
+    ]
+    for part in parts:
+        keep_in_bits(part, bits)
+    return parts
+
+
+def answers(directory: Path, parts: list[Slice], plan: list[Asked], slots_max: int = 16) -> dict[str, list[int]]:
+    """What a ring of these parts answers, with `slots_max` of the plan at once."""
+    tokenizer = load_tokenizer(directory)
+    ride = ride_of(parts[0])
+    ring = Ring(
+        [Engine(part, tokenizer if part.tail else None, ride=ride) for part in parts],
+        Batcher(Limits(ride=ride, flight_max=len(parts), slots_max=slots_max, machines=tuple(range(len(parts))))),
+    )
+    for number, asked in enumerate(plan):
+        ring.answers[f"r{number}"] = []
+        assert ring.batcher.submit(f"r{number}", asked.prompt, asked.spec())
+    while ring.step():
+        pass
+    assert not ring.errors or not any(ring.errors.values())
+    return ring.answers
+
+
+@pytest.mark.parametrize(("family", "bits"), [("llama", 8), ("llama", 4), ("qwen3_next", 8)])
+def test_answers_are_the_same_over_any_shards_and_in_any_company(family: str, bits: int, tmp_path: Path) -> None:
+    directory = make_tiny_model(family, tmp_path, tokenizer=True, **WIDE)
+    alone = answers(directory, cut(directory, bits=bits), PLAN, slots_max=1)
+    assert answers(directory, cut(directory, 2, bits=bits), PLAN) == alone
+    assert all(alone.values())
+
+
+def test_a_family_with_plain_caches_still_rides_ragged_and_takes_drafts_back(tmp_path: Path) -> None:
+    parts = cut(make_tiny_model("llama", tmp_path, **WIDE), 3)
+    assert [ride_of(part) for part in parts] == ["ragged", "ragged"]
+    assert all(steps_back(part) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "why"),
+    [
+        ("gemma3_text", WIDE, "caches of another kind .RotatingKVCache."),
+        ("gpt_oss", WIDE, "caches of another kind"),
+        ("deepseek_v3", {}, "--kv-bits 8 cannot be had"),
+        ("llama", {}, "16 wide, no multiple of 64"),
+    ],
+)
+def test_what_cannot_be_kept_in_bits_is_refused_by_name(
+    family: str, changes: dict[str, int], why: str, tmp_path: Path
+) -> None:
+    directory = make_tiny_model(family, tmp_path, **changes)
+    with pytest.raises(ModelUnsupported, match=why):
+        cut(directory)
+
+
+def test_a_model_file_that_does_not_read_them_is_found_by_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = make_tiny_model("llama", tmp_path, **WIDE)
+    coded: Callable[..., object] = lambda self, array: mx.quantize(mx.zeros_like(array), group_size=64, bits=8)  # noqa: E731
+    monkeypatch.setattr("ringleader.shard.quantised._Quantised._coded", coded)
+    with pytest.raises(ModelUnsupported, match="reads them wrongly"):
+        cut(directory)
