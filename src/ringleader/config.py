@@ -22,6 +22,7 @@ LOADING_WAIT_S = 2.0  # a ring that was linked anew serves after about a second
 # that the last in a longer queue would meet its client's own timeout.
 QUEUE_MAX = 256
 QUEUE_LIMIT = 1024  # what a head holds; more in the queue of a ring would wait for an hour
+RESPONSES_KEPT = 20_000  # a month of an agent's sessions
 IDLE_UNLOAD_S = 1800.0  # of nobody asking for a model: its owner wants the memory back
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -38,8 +39,9 @@ class NodeOptions:
     again. `home` None means the user's data directory, `state` None the one below it. `named_finish` is the
     finish_reason of a call that was forced by name: what agents act on, or what OpenAI itself sends. `api_tls` makes
     the API https with a certificate of the cluster's authority, `api_cert` with that of a PEM file (and its key);
-    pages of the origins `cors` may use it. `aliases` are pairs of a pattern and a model: what clients may call a
-    model besides. Without `speculation` no tokens are guessed ahead.
+    pages of the origins `cors` may use it. `keep_responses` answers are kept for those that follow them (0: none).
+    `aliases` are pairs of a pattern and a model: what clients may call a model besides. Without `speculation` no tokens
+    are guessed ahead.
     """
 
     name: str
@@ -51,6 +53,7 @@ class NodeOptions:
     api_tls: bool = False
     api_cert: Path | None = None
     cors: tuple[str, ...] = ()
+    keep_responses: int = RESPONSES_KEPT
     join_port: int = JOIN_PORT
     peers: tuple[str, ...] = ()
     join: str | None = None
@@ -89,6 +92,8 @@ class NodeOptions:
             raise BadRequest("--kv-bits must be 8 or 4, or 0 for caches as they are computed", param="kv_bits")
         if self.loading_wait_s < 0:
             raise BadRequest("--loading-wait must be 0 or some seconds", param="loading_wait")
+        if self.keep_responses < 0:
+            raise BadRequest("--keep-responses must be a number, or 0 for none", param="keep_responses")
         if self.idle_unload_s < 0:
             raise BadRequest("--idle-unload must be 0 (never) or some minutes", param="idle_unload")
         if self.api_tls and self.api_cert is not None:

@@ -33,7 +33,7 @@ from ringleader.values import Answer, ChatRequest, Json
 TAG = "responses"
 LIST_MAX = 100
 LIST_DEFAULT = 20
-NOT_KEPT = "this node was started without a store for responses; send the whole input with store false"
+NOT_KEPT = "this node keeps no responses (--keep-responses); send the whole input"
 
 # A cluster keeps no copies: the store is the node's that answered.
 WHERE = "A response is kept by the node that made it, until newer ones need the room: ask that node."

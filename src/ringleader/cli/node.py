@@ -24,6 +24,7 @@ from ringleader.config import (
     JOIN_PORT,
     LOADING_WAIT_S,
     QUEUE_MAX,
+    RESPONSES_KEPT,
     NodeOptions,
 )
 from ringleader.errors import RingleaderError
@@ -54,6 +55,7 @@ def node(
     api_tls: o.ApiTls = False,
     api_cert: o.ApiCert = None,
     cors: o.Cors = None,
+    keep_responses: o.KeepResponses = RESPONSES_KEPT,
     shards: o.Shards = 0,
     layers: o.LayersByHand = "",
     objective: o.Aim = o.Objective.latency,

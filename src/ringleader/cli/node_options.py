@@ -52,6 +52,9 @@ LayersByHand = Annotated[str, typer.Option(help="Place layers by hand, as in a=0
 Aim = Annotated[Objective, typer.Option(help="What plans aim for: the fastest answer, or the most tokens over many.")]
 Excluded = Annotated[list[str] | None, typer.Option(help="Node that takes no part; repeatable.")]
 IdleUnload = Annotated[float, typer.Option(help="Minutes without a request after which a model is unloaded; 0: never.")]
+KeepResponses = Annotated[
+    int, typer.Option(help="Answers of /v1/responses to keep on disk, so that others can follow them; 0 for none.")
+]
 Queue = Annotated[int, typer.Option(help="Requests that wait or run at most, before others get a 429.")]
 LoadingWait = Annotated[
     float, typer.Option(help="Seconds that a request waits for its model to load before it gets a 503.")
@@ -96,6 +99,7 @@ def options_of(given: Mapping[str, Any]) -> NodeOptions:
         api_tls=given["api_tls"],
         api_cert=given["api_cert"],
         cors=tuple(given["cors"] or ()),
+        keep_responses=given["keep_responses"],
         join_port=given["join_port"],
         peers=tuple(given["peer"] or ()),
         join=given["join"] or None,

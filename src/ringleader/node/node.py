@@ -124,7 +124,8 @@ class Node:
         self._relays = Relays(self._mesh.channel)
         self._mastership = Mastership(who.node, self._desk, self._relays)
         self._ingress = Ingress(self._mastership)
-        self._responses = SqliteResponses(who.state / RESPONSES)
+        kept = options.keep_responses
+        self._responses = SqliteResponses(who.state / RESPONSES, count_max=kept) if kept else None
         self._nodes_here = asyncio.Event()  # once set, it stays so: later losses are the cluster's business
         self._discovery: Discovery | None = None
         self._another_told = False  # that there is another cluster
@@ -290,7 +291,8 @@ class Node:
         await self._mesh.farewell(GOODBYE_S)
         self._desk.close()
         await api.close()
-        await self._responses.close()
+        if self._responses is not None:
+            await self._responses.close()
         await self._hands.close()
 
     # ------------------------------------------------------------ its loops

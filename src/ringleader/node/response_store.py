@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ringleader.api.contracts import StoredResponse
+from ringleader.config import RESPONSES_KEPT
 from ringleader.errors import OurFault
 from ringleader.values import Json
 
 T = TypeVar("T")
 
-COUNT_MAX = 20_000
-BYTES_MAX = 512 * 2**20  # of JSON; a month of an agent's sessions
+BYTES_MAX = 512 * 2**20  # of JSON
 CHAIN_MAX = 10_000  # responses in one conversation
 FILE = "responses.sqlite"
 _SCHEMA = """
@@ -46,7 +46,7 @@ class SqliteResponses:
         self,
         file: Path,
         *,
-        count_max: int = COUNT_MAX,
+        count_max: int = RESPONSES_KEPT,
         bytes_max: int = BYTES_MAX,
         now: Callable[[], float] = time.time,
     ) -> None:
