@@ -312,3 +312,14 @@ async def test_a_conversation_that_is_too_long_loses_its_oldest_turns_if_it_may(
             await client.responses.create(model=MODEL, input=turns, instructions="be kind")
         await client.responses.create(model=MODEL, input=turns, instructions="be kind", truncation="auto")
     assert [message.content for message in node.requests[-1].messages] == ["be kind", "assistant 4", "now"]
+
+
+async def test_a_node_that_keeps_no_responses_says_so() -> None:
+    async with sdk(ScriptedNode()) as client:
+        answer = await client.responses.create(**ASK)
+        assert answer.model_dump()["store"] is False
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(answer.id)
+        with pytest.raises(openai.BadRequestError, match="keeps no responses") as caught:
+            await client.responses.create(**ASK, previous_response_id=answer.id)
+    assert caught.value.param == "previous_response_id"

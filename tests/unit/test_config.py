@@ -75,3 +75,9 @@ def test_insecure_is_for_loopback_only_and_says_so() -> None:
     for host in ("0.0.0.0", "::", "192.168.1.5", "mac-studio.local", "127.0.0.1.example.org", ""):
         with pytest.raises(BadRequest, match="--insecure is for tests"):
             check_insecure("127.0.0.1", host)
+
+
+def test_fewer_than_no_responses_cannot_be_kept() -> None:
+    assert NodeOptions("a", keep_responses=0).keep_responses == 0
+    with pytest.raises(BadRequest, match="--keep-responses"):
+        NodeOptions("a", keep_responses=-1)
