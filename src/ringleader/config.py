@@ -40,7 +40,6 @@ class NodeOptions:
     finish_reason of a call that was forced by name: what agents act on, or what OpenAI itself sends. `api_tls` makes
     the API https with a certificate of the cluster's authority, `api_cert` with that of a PEM file (and its key);
     pages of the origins `cors` may use it. `keep_responses` answers are kept for those that follow them (0: none).
-    pages of the origins `cors` may use it. `keep_responses` answers are kept for those that follow them (0: none).
     `aliases` are pairs of a pattern and a model: what clients may call a model besides. Without `speculation` no tokens
     are guessed ahead.
     """
