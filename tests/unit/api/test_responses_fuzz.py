@@ -13,10 +13,12 @@ from ringleader.api.body import parse_object
 from ringleader.api.completions_read import read_completion
 from ringleader.api.error_forms import OPENAI
 from ringleader.api.fault_table import fault_of
+from ringleader.api.responses_answer import ResponseEvents
+from ringleader.api.responses_body import ResponseFrame
 from ringleader.api.responses_read import read_response
 from ringleader.api.sealed import seal
 from ringleader.errors import CallerFault
-from ringleader.values import ChatRequest
+from ringleader.values import ChatRequest, Finished, Usage
 from tests.unit.api.test_door_fuzz import VALUES, mutate, places
 
 GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": 'start: "a"'}
@@ -69,7 +71,14 @@ def check(body: dict[str, Any], read: Any) -> None:
 
 
 def response(body: dict[str, Any]) -> list[ChatRequest]:
-    return [read_response(body).request([], {})]
+    """With what would be answered: it echoes the body."""
+    asked = read_response(body)
+    requests = [asked.request([], {})]
+    events = ResponseEvents(ResponseFrame("resp_1", 1, "m", asked, lambda token: b"x"), lambda: 2.0)
+    for event in [*events.begin(), *events.of(0, Finished("stop", Usage(1)))]:
+        json.dumps(event, ensure_ascii=False).encode()
+    json.dumps(asked.raw_items).encode()
+    return requests
 
 
 def completion(body: dict[str, Any]) -> tuple[ChatRequest, ...]:
