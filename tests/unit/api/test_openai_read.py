@@ -404,3 +404,28 @@ def test_every_chat_field_of_openais_client_is_honoured_accepted_or_refused() ->
 def test_what_changes_nothing_is_let_through(field: str) -> None:
     before, after = read_chat(body(seed=1)), read_chat(body(seed=1, **{field: "x"}))
     assert after.request == before.request
+
+
+@pytest.mark.parametrize(
+    "content", ["def f(): pass", [{"type": "text", "text": "def f()"}, {"type": "text", "text": ": pass"}]]
+)
+def test_what_the_client_predicts_is_read_as_one_text(content: Any) -> None:
+    read = read_chat(body(prediction={"type": "content", "content": content}))
+    assert read.request.prediction == "def f(): pass"
+    assert read_chat(body(prediction=None)).request.prediction == ""
+
+
+@pytest.mark.parametrize(
+    ("prediction", "param"),
+    [
+        ("text", "prediction"),
+        ({"type": "content"}, "prediction.content"),
+        ({"type": "tokens", "content": "x"}, "prediction.type"),
+        ({"type": "content", "content": 7}, "prediction.content"),
+        ({"type": "content", "content": [{"type": "image_url"}]}, "prediction.content.[0].type"),
+    ],
+)
+def test_a_prediction_that_is_no_text_is_refused_by_its_place(prediction: Any, param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        read_chat(body(prediction=prediction))
+    assert caught.value.param == param

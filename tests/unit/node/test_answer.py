@@ -392,3 +392,23 @@ async def test_two_requests_are_told_apart(scene: Scene) -> None:
     texts: list[list[Delta]] = [[], []]
     await asyncio.gather(read(one.deltas, texts[0]), read(two.deltas, texts[1]))
     assert [text_of(deltas) for deltas in texts] == ["Lima", "Rome"]
+
+
+async def test_guesses_are_counted_apart_and_what_they_brought_behind_a_stop_string_is_no_part_of_the_answer(
+    scene: Scene,
+) -> None:
+    name, answer = await scene.running(asked(stop=("STOP",), prediction="The weather"))
+    ((_, _, spec),) = scene.ring.submitted
+    encode = scene.entry.voice.tokenizer.encode
+    assert spec.prediction == tuple(encode("The weather"))
+    before, behind = encode("The weather STOP"), encode(" and so on")
+    scene.desk.tokens(
+        name, Tokens((*before, *behind), (), "", "", 1, 0, 0, drawn=len(before) + 1, drafted=9, accepted=len(before))
+    )
+    deltas: list[Delta] = []
+    await read(answer.deltas, deltas)
+    last = deltas[-1]
+    assert isinstance(last, Finished)
+    assert text_of(deltas) == "The weather "
+    assert (last.usage.drafted_tokens, last.usage.accepted_tokens) == (9, len(before))
+    assert last.usage.completion_tokens == len(before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -342,3 +343,64 @@ def test_a_row_whose_grammar_never_comes_or_breaks_costs_the_others_nothing(toke
     assert "the compiler died" in picked[1].error
     assert picked[2].finish == "error"
     assert picked[3].tokens and not picked[3].error
+
+
+# ---------------------------------------------------------------- drafts
+
+
+def answered(
+    asked: SlotSpec, grammar: Future[Any] | None, guesses: Callable[[list[int]], tuple[int, ...]], count: int = 20
+) -> tuple[list[Picked], list[int]]:
+    """An answer whose logits depend on the position alone, with guesses of ours; its picks and tokens."""
+    sampler = Sampler(asked, grammar, frozenset({255}))
+    picks: list[Picked] = []
+    tokens: list[int] = []
+    while len(tokens) < count and not (picks and picks[-1].finish):
+        drafts = guesses(tokens)
+        logits = mx.stack([noise(len(tokens) + at) for at in range(len(drafts) + 1)])
+        picks += pick_rows([sampler], logits, drafts=[drafts])
+        tokens += picks[-1].tokens
+    return picks, tokens
+
+
+@pytest.mark.parametrize("lark", ["", "start: /[a-h]{5,30}/", 'start: ("abc" /[a-c]/)+'])
+@pytest.mark.parametrize("temperature", [0.0, 1.2])
+def test_drafts_give_the_tokens_logprobs_and_end_that_there_are_without(
+    tokenizer: Tokenizer, lark: str, temperature: float
+) -> None:
+    sampling = Sampling(seed=3, temperature=temperature, repetition_penalty=1.2, frequency_penalty=0.4)
+    asked = spec(sampling, max_tokens=17, top_logprobs=2)
+
+    def begun() -> Future[Any] | None:
+        return matcher(tokenizer, lark) if lark else None
+
+    plain, tokens = answered(asked, begun(), lambda _: ())
+    for right in (0, 1, 3, 99):
+        picks, same = answered(
+            asked, begun(), lambda so_far, right=right: (*tokens[len(so_far) :][:right], 7, 8)[: 16 - len(so_far)]
+        )
+        assert same == tokens
+        assert picks[-1].finish == plain[-1].finish
+        assert [each for pick in picks for each in pick.logprobs] == [each for pick in plain for each in pick.logprobs]
+        assert sum(pick.drawn for pick in picks) == sum(pick.drawn for pick in plain)
+    assert len(picks) < len(plain)
+
+
+def test_guesses_end_before_an_end_token_before_what_is_illegal_and_where_one_token_is_left(
+    tokenizer: Tokenizer,
+) -> None:
+    text = tuple(tokenizer.encode("abcabcabc"))
+
+    def guessed(
+        end: frozenset[int] = frozenset(), grammar: Future[Any] | None = None, **fields: Any
+    ) -> tuple[int, ...]:
+        sampler = Sampler(spec(prompt_tokens=len(text), **fields), grammar, end, drafts=True)
+        sampler.extend_prompt(text)
+        assert not sampler.begin()
+        return sampler.guess()
+
+    assert len(guessed()) == 32
+    assert len(guessed(max_tokens=5)) == 4
+    assert guessed(frozenset(text)) == ()
+    assert guessed(grammar=matcher(tokenizer, "start: /[x-z]+/")) == ()
+    assert guessed(drafts=False) == ()
