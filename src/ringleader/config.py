@@ -41,7 +41,7 @@ class NodeOptions:
     the API https with a certificate of the cluster's authority, `api_cert` with that of a PEM file (and its key);
     pages of the origins `cors` may use it. `keep_responses` answers are kept for those that follow them (0: none).
     `aliases` are pairs of a pattern and a model: what clients may call a model besides. Without `speculation` no tokens
-    are guessed ahead.
+    are guessed ahead. `trace` is the file into which the passes of this node's shards are written.
     """
 
     name: str
@@ -76,6 +76,7 @@ class NodeOptions:
     speculation: bool = True
     home: Path | None = None
     state: Path | None = None
+    trace: Path | None = None
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):

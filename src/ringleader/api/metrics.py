@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -39,6 +40,7 @@ class Metrics:
             registry=registry,
         )
         self.answers = Counter("ringleader_answers", "Answers by how they ended", ["model", "end"], registry=registry)
+        self.tasks = Gauge("ringleader_tasks", "asyncio tasks of this process", registry=registry)
         self.running = Gauge("ringleader_answers_running", "Answers that are not over", registry=registry)
         self.first_s = Histogram(
             "ringleader_time_to_first_token_seconds",
@@ -174,6 +176,7 @@ class MetricsDoor:
 
     async def handle(self, request: web.Request) -> web.Response:
         """Prometheus' text format."""
+        self._metrics.tasks.set(len(asyncio.all_tasks()))
         text = generate_latest(self._metrics.registry) + generate_latest(cluster_registry(await self._view.cluster()))
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 

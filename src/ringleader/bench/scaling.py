@@ -15,7 +15,8 @@ def charts(values: Flat) -> list[Chart]:
     streams: dict[str, dict[int, float]] = {}
     for key, value in values.items():
         if found := re.fullmatch(r"(mlx_lm|one_shard|two_shards)_(\d+)_tok_s", key):
-            streams.setdefault(found[1].replace("_", " ", 1), {})[int(found[2])] = float(value)
+            name = found[1] if found[1] == "mlx_lm" else found[1].replace("_", " ")
+            streams.setdefault(name, {})[int(found[2])] = float(value)
     of_ideal = {
         stages: float(values[key]) for name, stages in STAGES.items() if (key := f"paced_{name}_of_ideal") in values
     }

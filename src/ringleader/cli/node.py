@@ -72,6 +72,7 @@ def node(
     speculation: o.Speculation = True,
     home: o.Home = None,
     state: o.State = None,
+    trace: o.Trace = None,
     ready_json: o.ReadyJson = False,
     log_json: o.LogJson = False,
     leash: o.Leash = False,

@@ -82,6 +82,10 @@ Home = Annotated[Path | None, typer.Option(envvar="RINGLEADER_HOME", help="Where
 State = Annotated[
     Path | None, typer.Option(help="Where this node keeps its keys; each node on one machine needs its own.")
 ]
+Trace = Annotated[
+    Path | None,
+    typer.Option(help="At its end, write every pass of this node's shards to this file, for ui.perfetto.dev."),
+]
 ReadyJson = Annotated[bool, typer.Option("--json", help="Print one JSON line when ready.")]
 LogJson = Annotated[bool, typer.Option("--log-json", help="Log JSON, one object a line.")]
 Leash = Annotated[bool, typer.Option(hidden=True, help="End when standard input closes.")]
@@ -122,4 +126,5 @@ def options_of(given: Mapping[str, Any]) -> NodeOptions:
         speculation=given["speculation"],
         home=given["home"],
         state=given["state"],
+        trace=given["trace"],
     )

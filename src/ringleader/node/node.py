@@ -45,10 +45,11 @@ from ringleader.node.relay import RelayDesk
 from ringleader.node.response_store import FILE as RESPONSES
 from ringleader.node.response_store import SqliteResponses
 from ringleader.node.shelf import Shelf
-from ringleader.node.supervisor import Supervisor
+from ringleader.node.supervisor import SHARD_PROGRAM, Supervisor
 from ringleader.node.tokenizing import ShelfTokenizing
 from ringleader.node.view import View
 from ringleader.node.wording import from_bytes
+from ringleader.shard.trace import merge
 from ringleader.trust.authority import has_authority
 from ringleader.trust.refusals import Refusals
 from ringleader.values import NodeId
@@ -143,6 +144,7 @@ class Node:
         self._supervisor = Supervisor(
             o.name,
             self.tell,
+            SHARD_PROGRAM if o.trace is None else (*SHARD_PROGRAM, "--trace", str(o.trace.resolve())),
             credentials=None if who.credentials is None else who.state,
             reached_at=lambda: self._profile.host,
         )
@@ -205,6 +207,7 @@ class Node:
             self._build()
             join_port = await self._open_door(stack)
             api = await self._serve_api()
+            stack.callback(self._merge_trace)  # once the shards have ended
             stack.push_async_callback(self._leave, api)
             on_ready(self._listening(api))
             async with asyncio.TaskGroup() as tasks:
@@ -282,6 +285,10 @@ class Node:
                 f"the API's address {o.api_host}:{o.api_port} cannot be used ({error.strerror or error}): "
                 "does a node run here already? Another port: --api-port"
             ) from error
+
+    def _merge_trace(self) -> None:
+        if (file := self._options.trace) is not None:
+            log.info("%d passes of this node's shards are in %s", merge(file.resolve()), file)
 
     async def _leave(self, api: ApiServer) -> None:
         """Say goodbye, so that nobody has to wait for our silence; then end what is ours."""
