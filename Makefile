@@ -13,7 +13,7 @@ FAST_TESTS := tests/test_tidy.py tests/unit tests/sim tests/api -m "not ring" \
 	--ignore=tests/unit/shard/test_prepared.py --ignore=tests/unit/shard/test_closing_strings.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test sim conformance check lint setup run status bench proto reference clean model
+.PHONY: help demo test sim conformance check lint setup run status bench soak proto reference clean model
 
 help:  ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,8 +57,12 @@ run: setup model  ## Start a node that serves the embedded model
 status: setup  ## Show the cluster of the node on this machine
 	@$(RINGLEADER) status
 
-bench: setup model  ## Measure decode, hop, forced call and grammar
-	@for each in decode hop forced-call grammar; do $(RINGLEADER) bench $$each || exit 1; done
+KEEP :=
+bench: setup model  ## Measure all that has a target, in a quarter of an hour; keep it with KEEP=docs/benchmarks
+	@$(RINGLEADER) bench all $(if $(KEEP),--keep $(KEEP))
+
+soak: setup model  ## Load a real node and its ring for ten minutes (SOAK_S=60: one); nothing may be left behind
+	@$(BIN)/python -m tests.soak.run_soak $(MODEL)
 
 OUT := src
 proto: setup  ## Generate the protobuf code anew
