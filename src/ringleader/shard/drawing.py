@@ -41,12 +41,14 @@ def legal_tokens(matchers: Sequence[Any | None], width: int, drafts: Sequence[tu
     )
 
     mask = allocate_token_bitmask(begins[-1], width)  # all ones: rows without a matcher may take anything
-    if any(draft for _, _, draft in held):
-        fill_next_token_bitmask_par_with_draft_tokens(_executor(), held, mask)
-    elif len(held) == 1:
-        fill_next_token_bitmask(held[0][0], mask, held[0][1])
-    else:
-        fill_next_token_bitmask_par(_executor(), [(matcher, row) for matcher, row, _ in held], mask)
+    drafting = [each for each in held if each[2]]  # the engine takes no matcher without drafts among them
+    others = [(matcher, row) for matcher, row, draft in held if not draft]
+    if drafting:
+        fill_next_token_bitmask_par_with_draft_tokens(_executor(), drafting, mask)
+    if len(others) == 1:
+        fill_next_token_bitmask(others[0][0], mask, others[0][1])
+    elif others:
+        fill_next_token_bitmask_par(_executor(), others, mask)
     bits = np.unpackbits(mask.view(np.uint8), axis=1, bitorder="little")
     return bits[:, :width].astype(np.bool_)
 
