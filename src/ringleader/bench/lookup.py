@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -12,8 +12,7 @@ from ringleader.bench.load import subject
 from ringleader.bench.ratios import paired_ratio, turns
 from ringleader.bench.report import Findings, Line
 from ringleader.bench.ring import Run, open_ring
-from ringleader.errors import ModelFault
-from ringleader.values import ModelId, SlotSpec
+from ringleader.values import ModelId
 
 CODE = '''def total(prices, rate):
     """The sum of all prices, tax included."""
@@ -54,7 +53,7 @@ async def measure_lookup(
     about = subject(directory, model)
     prompt = tuple(about.tokenizer.encode(ASKED.format(code=CODE)))
     drafting = about.lasting(prompt, tokens)
-    specs = {"with": drafting, "without": _without(drafting)}
+    specs = {"with": drafting, "without": replace(drafting, drafts=False)}
     runs: dict[str, list[Run]] = {name: [] for name in specs}
     say(f"starting a ring of {shards}")
     async with open_ring(directory, about.costs.layers, shards, under=under) as ring:
@@ -76,10 +75,3 @@ async def measure_lookup(
     )
     values = {"speedup": round(speedup, 3), "passes_per_token": round(passes["with"], 4), "same_tokens": same}
     return Findings(rows, {**values, **{f"{name}_tok_s": round(rate, 2) for name, rate in shown.items()}})
-
-
-def _without(spec: SlotSpec) -> SlotSpec:
-    if not any(field.name == "drafts" for field in fields(spec)):
-        raise ModelFault("this build looks up no drafts: there is nothing to measure")
-    off: dict[str, bool] = {"drafts": False}
-    return replace(spec, **off)  # type: ignore[arg-type]  # a field of other builds

@@ -139,17 +139,29 @@ def rhythm(
     shards: Shards = 2,
     prompt: PromptTokens = 4000,
     runs: Rounds = 1,
+    pace: Pace = PACE_DEFAULT,
+    real: Real = True,
     pin: Pin = "",
     trace: Trace = None,
     keep: Keep = None,
     as_json: AsJson = False,
 ) -> None:
     """The gaps between an answer's tokens while a long prompt arrives, against those before."""
-    from ringleader.bench.gaps import measure_rhythm
-
     directory, name = resolve(model)
-    measuring = measure_rhythm(directory, name, setting(pin, trace).under, shards, prompt, runs, say)
-    present("rhythm", f"rhythm: {name}, {shards} shards, a prompt of {prompt} tokens", measuring, as_json, keep, trace)
+    how = setting(pin, trace, pace)
+
+    async def measured() -> Measured:
+        from ringleader.bench.gaps import measure_rhythm, paced_rhythm
+        from ringleader.bench.report import Findings
+
+        found = Findings((), {})
+        if how.pace is not None:
+            found = await paced_rhythm(directory, how.paced, shards, prompt, runs, say)
+        if real:
+            found = found.with_(await measure_rhythm(directory, name, how.under, shards, prompt, runs, say))
+        return found
+
+    present("rhythm", f"rhythm: {name}, {shards} shards, a prompt of {prompt} tokens", measured(), as_json, keep, trace)
 
 
 @app.command()

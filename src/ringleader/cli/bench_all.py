@@ -25,7 +25,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("forced-call", "--runs", "5"),
     ("lookup", "--runs", "3"),
     ("cache", "--runs", "2"),
-    ("rhythm", "--runs", "1"),
+    ("rhythm", "--runs", "2"),
     ("mixed",),
     ("hop",),
 )

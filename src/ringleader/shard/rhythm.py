@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 MEMORY = 0.98  # a pass counts this much of the next one: about fifty passes are remembered
-GAP_MAX = 2.75  # a pass with a prompt's chunk before it, in passes without: answers that run keep their rhythm
+GAP_MAX = 2.5  # a pass with a prompt's chunk before it, in passes without: answers that run keep their rhythm
 CHUNK_MIN = 8  # tokens; with fewer, reading the weights is all that a prompt does
 CHUNK_BEGIN = 64  # tokens of the first chunk beside answers at most; each may be twice the one before: what is
 # concluded from passes of nearly one size may be far off, and then must not stop the answers for seconds
