@@ -25,8 +25,9 @@ _EXPONENT = re.compile(r"[eE]([-+]?\d{1,4})(?![^\W_])|\s?[x×·*]\s?10(?:\^([-+]
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
 _BEFORE = re.compile(r"(?:(?<![\w)])([-+]))?(US\$|[$€£¥₹₩₽]|(?<![^\W_])[A-Z]{3}\s?)?(?:(?<![\w)])([-+]))?\Z")
 _BEFORE_CHARS = 8  # what sign and currency take at most, and a character to see what stands before them
-_WORD = re.compile(r"(?:\s{1,2}|-|)([^\W\d_]{1,20}|[%‰°℃℉$€£¥₹₩₽])")
-_SECOND_WORD = re.compile(r"\s{1,2}[^\W\d_]{1,20}|/[^\W\d_]{1,4}|[CF](?![^\W_])")
+_WORD = re.compile(r"(?:\s{1,2}|-|)([^\W\d_]{1,20}|[%‰°℃℉]|[$€£¥₹₩₽](?!\d))")
+_SECOND_WORD = re.compile(r"\s{1,2}[^\W\d_]{1,20}|/[^\W\d_]{1,4}|[CF](?![^\W_])|[23](?![\w.])")
+_PER = re.compile(r"(\s?/\s?|\s{1,2}per\s{1,2})([^\W\d_]{1,20}(?:[23](?![\w.]))?)")
 _GROUPS = re.compile(r"\d{1,3}(?:(.)\d{3})(?:\1\d{3})*|\d{1,2}(?:,\d\d)+,\d{3}")
 _SAME = str.maketrans("−–‑‒—’٫٬％﹪", "-----'.,%%")
 _FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
@@ -63,14 +64,15 @@ def find_quantities(text: str) -> Iterator[Quantity]:
     done = 0
     for run in _RUN.finditer(plain):
         if run.start() >= done:  # not the 10 of a power of ten
-            for quantity in _of_run(text, plain, run.start(), run.end()):
+            for quantity in _of_run(text, plain, run.span(), done):
                 done = quantity.end
                 yield quantity
 
 
-def _of_run(text: str, plain: str, start: int, end: int) -> Iterator[Quantity]:
-    """One number, or the two of a range: "10-12 %" has percents on either side."""
-    first, sign, currency = _before(plain, start)
+def _of_run(text: str, plain: str, run: tuple[int, int], done: int) -> Iterator[Quantity]:
+    """One number, or the two of a range: "10-12 %" has percents on either side. What is before `done` is another's."""
+    start, end = run
+    first, sign, currency = _before(plain, start, done)
     if first == start and start and (plain[start - 1].isalpha() or plain[start - 1] == "_"):
         return
     factor, exponent_end = _exponent(plain, end)
@@ -115,9 +117,9 @@ def read_number(written: str) -> Exact | None:
     return Fraction(int(whole + rest), 10 ** len(rest)) if rest else int(whole)
 
 
-def _before(plain: str, start: int) -> tuple[int, int, str]:
+def _before(plain: str, start: int, done: int) -> tuple[int, int, str]:
     """Where the quantity begins, its sign (1 or -1) and its currency, "" for none."""
-    begin = max(0, start - _BEFORE_CHARS)
+    begin = max(done, start - _BEFORE_CHARS)
     found = _BEFORE.search(plain, begin, start)
     outer, money, inner = found.groups() if found else (None, None, None)
     currency = CURRENCIES.get((money or "").strip(), "")
@@ -153,5 +155,18 @@ def _after(plain: str, end: int, currency: str) -> tuple[int, Unit, int]:
         for stop in ((second.end(),) if second else ()) + (word.end(),):
             unit = unit_of(" ".join(plain[word.start(1) : stop].split()))
             if unit is not None:
-                return scale, unit, stop
+                return scale, *_rate(plain, word.start(1), stop, unit)
     return scale, BARE, end
+
+
+def _rate(plain: str, start: int, end: int, unit: Unit) -> tuple[Unit, int]:
+    """What a "per" or "/" makes of the unit that stands from `start` to `end`. Money and percents go without."""
+    per = _PER.match(plain, end)
+    if per is None or unit.share or unit.dimension in CURRENCIES.values():
+        return unit, end
+    other = unit_of(per[2])
+    if other is not None:
+        return unit.per(other), per.end()
+    if "/" in per[1]:  # m/s²: whatever it is, it is no metres
+        return Unit(plain[start : per.end()]), per.end()
+    return unit, end  # "per person": a word like others

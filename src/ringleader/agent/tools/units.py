@@ -14,6 +14,11 @@ class Unit:
     factor: int | Fraction = 1
     share: bool = False  # of something else, like percent: such a number says nothing of the bare one
 
+    def per(self, other: Unit) -> Unit:
+        """The rate that the two make: kilometres per hour."""
+        factor = Fraction(self.factor) / other.factor
+        return Unit(f"{self.dimension}/{other.dimension}", factor)
+
 
 BARE = Unit("")
 SCALES: dict[str, int] = {
@@ -86,9 +91,19 @@ _TABLE: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
         ("0.45359237", ("lb", "lbs", "pound")),
         ("0.028349523125", ("oz", "ounce")),
     ),
+    "area": (
+        ("1/10000", ("cm²", "cm2", "sq cm", "square centimetre", "square centimeter")),
+        ("1", ("m²", "m2", "sq m", "square metre", "square meter")),
+        ("10000", ("ha", "hectare")),
+        ("1000000", ("km²", "km2", "sq km", "square kilometre", "square kilometer")),
+        ("0.09290304", ("ft²", "ft2", "sq ft", "square foot", "square feet")),
+        ("4046.8564224", ("acre",)),
+        ("2589988.110336", ("sq mi", "square mile")),
+    ),
     "volume": (
         ("1/1000", ("ml", "mL", "millilitre", "milliliter")),
         ("1", ("l", "L", "litre", "liter")),
+        ("1000", ("m³", "m3", "cubic metre", "cubic meter")),
     ),
     "time": (
         ("1/1000000000", ("ns", "nanosecond")),
@@ -113,11 +128,13 @@ _TABLE: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
         ("1073741824", ("GiB", "gibibyte")),
         ("1099511627776", ("TiB", "tebibyte")),
     ),
-    "bit rate": (
-        ("1000", ("kbit/s", "kbps", "kb/s", "Kbps")),
-        ("1000000", ("Mbit/s", "Mbps", "Mb/s")),
-        ("1000000000", ("Gbit/s", "Gbps", "Gb/s")),
+    # Rates: what "per" and "/" make of two units is called so, too.
+    "data/time": (
+        ("125", ("kbit/s", "kbps", "kb/s", "Kbps")),
+        ("125000", ("Mbit/s", "Mbps", "Mb/s")),
+        ("125000000", ("Gbit/s", "Gbps", "Gb/s")),
     ),
+    "length/time": (("5/18", ("kph", "kmh")), ("0.44704", ("mph",))),
     "frequency": (("1", ("Hz", "hertz")), ("1000", ("kHz",)), ("1000000", ("MHz",)), ("1000000000", ("GHz",))),
     "power": (
         ("1/1000", ("mW", "milliwatt")),
@@ -137,7 +154,6 @@ _TABLE: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     ),
     "voltage": (("1/1000", ("mV",)), ("1", ("V", "volt")), ("1000", ("kV",))),
     "current": (("1/1000", ("mA",)), ("1", ("A", "amp", "ampere"))),
-    "speed": (("5/18", ("km/h", "kph", "kmh")), ("1", ("m/s",)), ("0.44704", ("mph",))),
     # Degrees have different zeros: they do not convert by a factor.
     "°C": (("1", ("°C", "℃", "degrees celsius", "celsius")),),
     "°F": (("1", ("°F", "℉", "degrees fahrenheit", "fahrenheit")),),

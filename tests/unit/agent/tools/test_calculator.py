@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringleader.agent.contracts import ToolFault
@@ -99,6 +99,7 @@ def test_what_cannot_be_computed_is_told(expression: str, why: str) -> None:
         calculator(expression)
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("0123456789.+-*/%^()!, episqrtlognmax"), max_size=60))
 def test_any_text_gives_a_finite_number_or_a_fault(text: str) -> None:
     try:
@@ -108,6 +109,7 @@ def test_any_text_gives_a_finite_number_or_a_fault(text: str) -> None:
     assert isinstance(found, int) or math.isfinite(found)
 
 
+@settings(deadline=None)
 @given(
     st.recursive(
         st.integers(0, 99).map(str),
@@ -119,6 +121,7 @@ def test_it_agrees_with_python_on_whole_numbers(expression: str) -> None:
     assert result(expression) == eval(expression)  # of our own making
 
 
+@settings(deadline=None)
 @given(st.fractions(-100, 100, max_denominator=50), st.fractions(1, 100, max_denominator=50))
 def test_division_is_exact_on_the_way(a: Fraction, b: Fraction) -> None:
     def written(x: Fraction) -> str:

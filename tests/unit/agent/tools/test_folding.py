@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import regex  # type: ignore[import-untyped]  # ships none
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringleader.agent.tools import folding
@@ -21,11 +21,13 @@ def whole(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", once).translate(folding._ALIKE).split())
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_folding_piece_by_piece_is_folding_the_whole(text: str) -> None:
     assert fold(text).text == whole(text)
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_offsets_never_run_backwards_and_stay_inside(text: str) -> None:
     folded = fold(text)
@@ -36,6 +38,7 @@ def test_offsets_never_run_backwards_and_stay_inside(text: str) -> None:
         previous = start
 
 
+@settings(deadline=None)
 @given(TEXTS, TEXTS, TEXTS)
 def test_what_is_found_folds_to_what_was_sought(before: str, wanted: str, after: str) -> None:
     text = f"{before} {wanted} {after}"
