@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import aiohttp
 import mlx.core as mx
 import pytest
 
@@ -18,6 +19,7 @@ from ringleader.shard.slice import Slice
 from ringleader.shard.stepping import steps_back
 from ringleader.tokenizer import load_tokenizer
 from ringleader.values import LayerRange
+from tests.ring.cluster import Cluster, ask
 from tests.ring.test_batching import Asked, Ring
 from tests.ring.tiny_configs import LAYERS
 from tests.ring.tiny_models import make_tiny_model
@@ -92,3 +94,25 @@ def test_a_model_file_that_does_not_read_them_is_found_by_trial(
     monkeypatch.setattr("ringleader.shard.quantised._Quantised._coded", coded)
     with pytest.raises(ModelUnsupported, match="reads them wrongly"):
         cut(directory)
+
+
+@pytest.mark.ring
+async def test_a_node_serves_with_caches_in_bits_and_says_so(smollm: Path, tmp_path: Path) -> None:
+    with Cluster(tmp_path) as cluster:
+        cluster.start_master("a", "--model", str(smollm), "--shards", "2", "--kv-bits", "8")
+        cluster.wait_ready()
+        async with aiohttp.ClientSession() as session:
+            status, answer = await ask(session, cluster.api, max_tokens=8)
+        assert status == 200 and answer["usage"]["completion_tokens"] == 8
+        assert cluster.view()["rings"][0]["kv_bits"] == 8
+
+
+@pytest.mark.ring
+async def test_a_node_says_why_a_model_cannot_have_them(tmp_path: Path) -> None:
+    directory = make_tiny_model("gemma3_text", tmp_path / "narrow", tokenizer=True)
+    with Cluster(tmp_path) as cluster:
+        cluster.start_master("a", "--kv-bits", "4", "--model", str(directory))
+        async with aiohttp.ClientSession() as session:
+            status, answer = await ask(session, cluster.api, model="narrow", max_tokens=8, logit_bias={})
+        assert status == 500
+        assert "--kv-bits 4 cannot be had for this model: it has caches of another kind" in answer["error"]["message"]

@@ -11,6 +11,7 @@ from ringleader.api.openai_read import INT32_MAX, SEED_MASK, read_sampling
 from ringleader.api.openai_refused import REFUSED as CHAT_REFUSED
 from ringleader.api.openai_refused import Refused, refuse
 from ringleader.api.openai_wire import CHOICES_MAX, SamplingWire, Stop, StreamOptionsWire
+from ringleader.api.priority import PRIORITY_MAX, priority_of
 from ringleader.api.validation import parse
 from ringleader.errors import BadRequest
 from ringleader.values import ChatRequest, Json, ModelId
@@ -52,6 +53,7 @@ class CompletionWire(SamplingWire):
     stream: bool | None = None
     stream_options: StreamOptionsWire | None = None
     user: str | None = None
+    priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ def read_completion(body: dict[str, Json]) -> CompletionAsked:
         max_tokens=min(wire.max_tokens or MAX_TOKENS_DEFAULT, INT32_MAX),
         stop=tuple(wire.stop or ()),
         top_logprobs=wire.logprobs,
+        priority=priority_of(wire.priority, None),
     )
     seeded = [replace(first, seed=(first.seed + n) & SEED_MASK) for n in range(choices)]
     requests = tuple(replace(request, raw=prompt, sampling=each) for prompt in prompts for each in seeded)
