@@ -16,6 +16,7 @@ from ringleader.shard.kv_bits import keep_in_bits
 from ringleader.shard.loader import load_slice
 from ringleader.shard.riding import ride_of
 from ringleader.shard.slice import Slice
+from ringleader.shard.slot_cost import slot_tokens
 from ringleader.shard.stepping import steps_back
 from ringleader.tokenizer import load_tokenizer
 from ringleader.values import LayerRange
@@ -116,3 +117,10 @@ async def test_a_node_says_why_a_model_cannot_have_them(tmp_path: Path) -> None:
             status, answer = await ask(session, cluster.api, model="narrow", max_tokens=8, logit_bias={})
         assert status == 500
         assert "--kv-bits 4 cannot be had for this model: it has caches of another kind" in answer["error"]["message"]
+
+
+def test_recurrent_states_are_told_in_tokens_of_the_layers_beside_them(tmp_path: Path) -> None:
+    hybrid = cut(make_tiny_model("qwen3_next", tmp_path / "hybrid", **WIDE), bits=8)[0]
+    plain = cut(make_tiny_model("llama", tmp_path / "plain", **WIDE), bits=8)[0]
+    assert slot_tokens(plain) == 0
+    assert slot_tokens(hybrid) > 10

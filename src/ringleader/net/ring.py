@@ -136,6 +136,7 @@ class RingClient:
             master=self.term.node,
             share=self._share(index),
             ride=min(each.ride for each in greeted) if self.batches else pb.RIDE_ALONE,  # what every shard can
+            slot_tokens=max(each.slot_tokens for each in greeted),
             drafts=self.drafts and all(each.steps_back for each in greeted),
             coding=CODING_TO_WIRE[self.coding],
             machines=self.machines or _machines(addresses),

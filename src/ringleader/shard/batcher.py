@@ -28,7 +28,8 @@ class Limits:
     """`chunk_tokens` positions a frame at most; `flight_max` batches in the ring at once, one for each stage, or chunks
     of prompts, and one more, which waits where the next is computed; `slots_max` live slots; `kv_tokens_max` tokens of
     prompt and answer reserved over all live slots, padding of batches counted (the plan's KV budget), in steps of
-    `kv_step`, `kv_ahead` more than a slot has. `machines` names each stage's machine."""
+    `kv_step`, `kv_ahead` more than a slot has, and `kv_slot` for the states of its recurrent layers. `machines` names
+    each stage's machine."""
 
     chunk_tokens: int = 512
     flight_max: int = 1
@@ -36,6 +37,7 @@ class Limits:
     kv_tokens_max: int = 1 << 30
     kv_step: int = 1
     kv_ahead: int = 64
+    kv_slot: int = 0
     ride: Ride = "alone"
     machines: tuple[int, ...] = (0,)
 
@@ -133,7 +135,7 @@ class Batcher:
         self._limits = limits
         self._rhythm = Rhythm(limits.machines)
         self._line = Line()
-        self._memory = Reservations(limits.kv_tokens_max, limits.kv_step, limits.kv_ahead)
+        self._memory = Reservations(limits.kv_tokens_max, limits.kv_step, limits.kv_ahead, limits.kv_slot)
         self._preempted: dict[int, Asked] = {}  # slots that were taken from requests, with segments in the ring
         self._live: OrderedDict[int, _Live] = OrderedDict()  # prompts in order of turns: the next one first
         self._groups = Groups(self._memory, limits.chunk_tokens, limits.ride == "alone")
@@ -246,7 +248,7 @@ class Batcher:
     def _guesses(self, slot: int, live: _Live) -> tuple[int, ...]:
         """What may ride behind all that is pending: no memory is taken from others for what may be wrong."""
         known = live.position + len(live.pending)
-        return live.guesses[: max(0, self._memory.of(slot) - known)]
+        return live.guesses[: max(0, self._memory.room(slot) - known)]
 
     def _fly(self, slots: tuple[int, ...], width: int, group: int) -> Segments:
         turns = tuple(self._cut(slot, self._live[slot], width) for slot in slots)
@@ -311,7 +313,7 @@ class Batcher:
             if live is None or live.flying:
                 continue
             known = live.position + len(live.pending)
-            if known > self._memory.of(slot):
+            if known > self._memory.room(slot):
                 self._memory.reserve(slot, known, live.asked.tokens_max)
                 self._make_room()
 

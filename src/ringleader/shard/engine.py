@@ -55,7 +55,8 @@ class _Slot:
 
 class Engine:
     """The compute of one shard. `tokenizer` is needed on the tail alone, for grammars; `ride` and `steps_back` are what
-    the slice can. `drafts` says whether the tail is to guess: every shard must be able to step back then."""
+    the slice can. `drafts` says whether the tail is to guess: every shard must be able to step back then.
+    `slot_tokens` is what a slot's recurrent states are worth."""
 
     def __init__(
         self,
@@ -64,10 +65,12 @@ class Engine:
         slots_max: int = 64,
         ride: Ride = "alone",
         steps_back: bool = False,
+        slot_tokens: int = 0,
     ) -> None:
         self.ride: Ride = ride
         self.coding: Coding = "same"  # of what it sends; each linking says anew
         self.steps_back = steps_back
+        self.slot_tokens = slot_tokens
         self.drafts = False
         self._part = part
         self._slots: dict[int, _Slot] = {}

@@ -129,6 +129,7 @@ def _load(options: ShardOptions) -> Any:
     from ringleader.shard.kv_bits import keep_in_bits
     from ringleader.shard.loader import load_slice
     from ringleader.shard.riding import ride_of
+    from ringleader.shard.slot_cost import slot_tokens
     from ringleader.shard.stepping import steps_back
     from ringleader.tokenizer import load_tokenizer
 
@@ -141,7 +142,7 @@ def _load(options: ShardOptions) -> Any:
         _ = tokenizer.grammar_view  # a second's work; not in the first request
     if options.kv_bits:
         keep_in_bits(part, options.kv_bits)
-    return Engine(part, tokenizer, ride=ride_of(part), steps_back=steps_back(part))
+    return Engine(part, tokenizer, ride=ride_of(part), steps_back=steps_back(part), slot_tokens=slot_tokens(part))
 
 
 def _say(**line: Any) -> None:

@@ -98,6 +98,7 @@ class ShardService(rpc.RingServicer):
             slots=self._engine.slots,
             memory_bytes=await self._on_thread(self._engine.memory_bytes),
             ride=RIDE_TO_WIRE[self._engine.ride],
+            slot_tokens=self._engine.slot_tokens,
             steps_back=self._engine.steps_back,
         )
 
@@ -163,6 +164,7 @@ class ShardService(rpc.RingServicer):
             flight_max=request.shards,
             kv_tokens_max=-(-self._kv_tokens_max // KVCache.step) * KVCache.step,
             kv_step=KVCache.step,
+            kv_slot=request.slot_tokens,
             ride=RIDE_FROM_WIRE[request.ride],
             machines=tuple(request.machines) or tuple(range(request.shards)),
         )

@@ -88,27 +88,32 @@ class Line:
 class Reservations:
     """Tokens of memory that each slot may use, and what batches add: all rows of one are as long as the longest.
 
-    Caches grow by `step` tokens. An answer gets room for what it has and `ahead` tokens more, not for all that it might
-    become: most end long before.
+    Caches grow by `step` tokens, and a slot is worth `slot` before it has any. An answer gets room for what it has
+    and `ahead` tokens more, not for all that it might become: most end long before.
     """
 
     tokens_max: int
     step: int = 1
     ahead: int = 64
+    slot: int = 0
     _slots: dict[int, int] = field(default_factory=dict)
     _most: dict[int, int] = field(default_factory=dict)
 
     def of(self, slot: int) -> int:
-        """What the slot may use now."""
+        """What the slot holds."""
         return self._slots[slot]
+
+    def room(self, slot: int) -> int:
+        """How many tokens it may have now."""
+        return self._slots[slot] - self.slot
 
     def size(self, tokens: int, tokens_max: int) -> int:
         """What a sequence of `tokens` gets that may become `tokens_max`."""
-        return -(-min(tokens + self.ahead, tokens_max) // self.step) * self.step
+        return self.slot + -(-min(tokens + self.ahead, tokens_max) // self.step) * self.step
 
     def whole(self, asked: Asked) -> int:
-        """What a request needs at its longest."""
-        return self.size(asked.tokens_max, asked.tokens_max)
+        """What the tokens of a request need at its longest."""
+        return self.size(asked.tokens_max, asked.tokens_max) - self.slot
 
     def reserve(self, slot: int, tokens: int, tokens_max: int) -> None:
         """Room for a slot that has so many tokens now, and will not have more than `tokens_max`."""

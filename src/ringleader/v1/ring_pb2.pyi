@@ -72,7 +72,7 @@ class HelloRequest(_message.Message):
     def __init__(self, version: _Optional[int] = ...) -> None: ...
 
 class HelloReply(_message.Message):
-    __slots__ = ("version", "plan", "first_layer", "stop_layer", "slots", "memory_bytes", "ride", "steps_back")
+    __slots__ = ("version", "plan", "first_layer", "stop_layer", "slots", "memory_bytes", "ride", "slot_tokens", "steps_back")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
     FIRST_LAYER_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +80,7 @@ class HelloReply(_message.Message):
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     RIDE_FIELD_NUMBER: _ClassVar[int]
+    SLOT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     STEPS_BACK_FIELD_NUMBER: _ClassVar[int]
     version: int
     plan: bytes
@@ -88,11 +89,12 @@ class HelloReply(_message.Message):
     slots: int
     memory_bytes: int
     ride: Ride
+    slot_tokens: int
     steps_back: bool
-    def __init__(self, version: _Optional[int] = ..., plan: _Optional[bytes] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., ride: _Optional[_Union[Ride, str]] = ..., steps_back: _Optional[bool] = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ..., plan: _Optional[bytes] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., ride: _Optional[_Union[Ride, str]] = ..., slot_tokens: _Optional[int] = ..., steps_back: _Optional[bool] = ...) -> None: ...
 
 class LinkRequest(_message.Message):
-    __slots__ = ("plan", "epoch", "index", "shards", "next_address", "next_node", "term", "master", "share", "ride", "coding", "machines", "drafts")
+    __slots__ = ("plan", "epoch", "index", "shards", "next_address", "next_node", "term", "master", "share", "ride", "slot_tokens", "coding", "machines", "drafts")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -103,6 +105,7 @@ class LinkRequest(_message.Message):
     MASTER_FIELD_NUMBER: _ClassVar[int]
     SHARE_FIELD_NUMBER: _ClassVar[int]
     RIDE_FIELD_NUMBER: _ClassVar[int]
+    SLOT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     CODING_FIELD_NUMBER: _ClassVar[int]
     MACHINES_FIELD_NUMBER: _ClassVar[int]
     DRAFTS_FIELD_NUMBER: _ClassVar[int]
@@ -116,10 +119,11 @@ class LinkRequest(_message.Message):
     master: str
     share: Share
     ride: Ride
+    slot_tokens: int
     coding: Coding
     machines: _containers.RepeatedScalarFieldContainer[int]
     drafts: bool
-    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., index: _Optional[int] = ..., shards: _Optional[int] = ..., next_address: _Optional[str] = ..., next_node: _Optional[str] = ..., term: _Optional[int] = ..., master: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., ride: _Optional[_Union[Ride, str]] = ..., coding: _Optional[_Union[Coding, str]] = ..., machines: _Optional[_Iterable[int]] = ..., drafts: _Optional[bool] = ...) -> None: ...
+    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., index: _Optional[int] = ..., shards: _Optional[int] = ..., next_address: _Optional[str] = ..., next_node: _Optional[str] = ..., term: _Optional[int] = ..., master: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., ride: _Optional[_Union[Ride, str]] = ..., slot_tokens: _Optional[int] = ..., coding: _Optional[_Union[Coding, str]] = ..., machines: _Optional[_Iterable[int]] = ..., drafts: _Optional[bool] = ...) -> None: ...
 
 class LinkReply(_message.Message):
     __slots__ = ()

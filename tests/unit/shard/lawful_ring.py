@@ -172,13 +172,13 @@ class Ring:
 
     def check_room(self) -> None:
         """What the shards hold, padding of batches and the steps in which caches grow included."""
-        held = {slot: self.rounded(sequence.reach) for slot, sequence in self.live.items()}
+        held = {slot: self.limits.kv_slot + self.rounded(each.reach) for slot, each in self.live.items()}
         total = sum(held.values())
         for rows in self.rows.values():
             sizes = [held[row] for row in rows if row in held]
             total += len(sizes) * max(sizes, default=0) - sum(sizes)  # a row is as long as the longest
         assert len(self.live) <= self.limits.slots_max
-        assert total <= self.limits.kv_tokens_max
+        assert total <= self.limits.kv_tokens_max + (self.limits.kv_slot if len(self.live) == 1 else 0)
 
     def check_fairness(self, chosen: set[int]) -> None:
         for slot, sequence in self.live.items():

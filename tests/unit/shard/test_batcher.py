@@ -24,6 +24,7 @@ ALL_LIMITS = st.builds(
     kv_tokens_max=st.integers(10, 120),
     kv_step=st.sampled_from([1, 1, 4]),
     kv_ahead=st.integers(0, 20),
+    kv_slot=st.sampled_from([0, 0, 7]),
     ride=st.sampled_from(["alone", "even", "ragged"]),
     machines=st.lists(st.integers(0, 2), min_size=1, max_size=4).map(tuple),
 )

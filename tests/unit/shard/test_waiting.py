@@ -83,3 +83,11 @@ def test_who_runs_keeps_room_to_grow_and_who_gave_its_slot_up_waits_for_more_of_
     assert memory.admits(again, [], freed=20)
     memory.reserve(1, 60, 62)
     assert memory.admits(asked("larger", 33, 50), []), "an answer near its end wants no more"
+
+
+def test_states_of_a_slot_count_beside_its_tokens_but_keep_nobody_out_who_would_be_alone() -> None:
+    memory = Reservations(100, ahead=5, slot=40)
+    memory.reserve(1, 10, 50)
+    assert (memory.of(1), memory.room(1)) == (55, 15)
+    assert memory.fit(45, []) and not memory.fit(46, [])
+    assert memory.whole(asked("a", 50, 50)) == 100
