@@ -91,13 +91,15 @@ class _Live:
     chunks: deque[int] = field(default_factory=deque)  # sizes of its segments in the ring, oldest first
     guesses: tuple[int, ...] = ()  # what may follow `pending`
     riding: tuple[int, ...] = ()  # the drafts of the segment in the ring
+    rejected: int = 0  # positions that the shards forget with the next segment
     chance: Chance = field(default_factory=Chance)
 
     def take(self, row: Returned) -> None:
         """Its sampling segment came back: of the drafts those stay that are in the answer."""
         pairs = zip(row.tokens[:-1], self.riding, strict=False)  # the last one's successor is yet to be drawn
         accepted = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        self.position -= len(self.riding) - accepted
+        self.rejected = len(self.riding) - accepted
+        self.position -= self.rejected
         self.pending.extend(row.tokens[accepted:])
         if self.riding or self.guesses:
             self.chance.saw(len(self.riding), accepted)
@@ -141,7 +143,8 @@ class Batcher:
         self._groups = Groups(self._memory, limits.chunk_tokens, limits.ride == "alone")
         self._since_chunk = 0  # passes of groups since a prompt's chunk was sent
         self._released: list[int] = []
-        self._flight: deque[tuple[Segments, int]] = deque()  # in the ring, with their groups' numbers, oldest first
+        # In the ring, oldest first: with their groups' numbers, and whether rows step back by different numbers for it.
+        self._flight: deque[tuple[Segments, int, bool]] = deque()
         self._next_slot = 1
 
     @property
@@ -223,12 +226,12 @@ class Batcher:
         return self._fly(tuple(group.slots), self._width(group), group.number)
 
     def _ready_group(self) -> Group | None:
-        if sum(bool(number) for _, number in self._flight) >= self._limits.flight_max:
+        if sum(bool(number) for _, number, _ in self._flight) >= self._limits.flight_max:
             return None
         return self._groups.ready()
 
     def _ready_prompt(self) -> int | None:
-        flying = sum(not number for _, number in self._flight)
+        flying = sum(not number for _, number, _ in self._flight)
         beside_answers = bool(self._groups) or flying < len(self._flight)
         if flying >= (1 if beside_answers else self._limits.flight_max + 1):
             return None
@@ -251,9 +254,10 @@ class Batcher:
         return live.guesses[: max(0, self._memory.room(slot) - known)]
 
     def _fly(self, slots: tuple[int, ...], width: int, group: int) -> Segments:
+        moved = len({self._live[slot].rejected for slot in slots}) > 1
         turns = tuple(self._cut(slot, self._live[slot], width) for slot in slots)
         found = Segments(turns, group if len(turns) > 1 else 0)
-        self._flight.append((found, group))
+        self._flight.append((found, group, moved))
         return found
 
     def _cut(self, slot: int, live: _Live, width: int) -> Turn:
@@ -265,7 +269,7 @@ class Batcher:
         spec = live.spec if live.position == 0 else None
         turn = Turn(slot, live.position, tokens + drafts, sample, spec, len(drafts))
         live.position += len(turn.tokens)
-        live.flying, live.riding = sample, drafts
+        live.flying, live.riding, live.rejected = sample, drafts, 0
         live.asked.passes += 1
         live.chunks.append(count)
         return turn
@@ -343,8 +347,8 @@ class Batcher:
         """
         if not self._flight or [turn.slot for turn in self._flight[0][0].turns] != [row.slot for row in rows]:
             raise ValueError(f"slots {', '.join(str(row.slot) for row in rows)} came back out of order")
-        sent, number = self._flight.popleft()
-        self._rhythm.saw(len(sent.turns) * sent.width, stage_s)
+        sent, number, moved = self._flight.popleft()
+        self._rhythm.saw(len(sent.turns) * sent.width, stage_s, moved)
         self._groups.came_back(number)
         return [self._took(row) for row in rows]
 

@@ -18,6 +18,8 @@ CHUNKS = (64, 128, 256, 512)  # tokens a chunk where prompts have the ring to th
 CHUNK_MEMORY = 0.5  # a chunk's time counts this much less with each later one of its length
 PARTS_BEGIN = 16  # chunks of a prompt before anything is known of them: short ones fill the stages soon
 MARGIN = 0.95  # another number of batches must be this much faster than the one to expect: moving rows costs copies
+MOVING_MEMORY = 0.5  # what moving rows took counts this much of the next time
+MOVING_FADE = 0.99  # for each pass without: so that drafts which were too dear are tried again seldom
 FREE_ROWS = 16  # tokens that are computed in the time of one reading, while nothing has been measured
 
 
@@ -75,11 +77,19 @@ class Rhythm:
     _lines: list[_Line] = field(default_factory=list)
     _chunk: int = CHUNK_BEGIN // 2  # the last one beside answers
     _chunk_s: dict[int, float] = field(default_factory=dict)  # what chunks of these lengths took the busiest machine
+    _moving_s: float = 0.0  # what it takes to move the rows of a batch that step back by different numbers
 
-    def saw(self, tokens: int, stage_s: Sequence[float]) -> None:
-        """A pass over `tokens` positions (padding too) took so long in each stage; other lengths are passed over."""
+    def saw(self, tokens: int, stage_s: Sequence[float], moved: bool = False) -> None:
+        """A pass over `tokens` positions (padding too) took so long in each stage; other lengths are passed over.
+        `moved` says that rows had stepped back before it by different numbers."""
         if len(stage_s) != len(self.machines):
             return
+        if moved:
+            expected = sum(self._stage_s(tokens)) if self._lines else sum(stage_s)
+            more = max(0.0, sum(stage_s) - expected)
+            self._moving_s = MOVING_MEMORY * self._moving_s + (1 - MOVING_MEMORY) * more
+            return
+        self._moving_s *= MOVING_FADE
         self._lines = self._lines or [_Line() for _ in self.machines]
         for line, seconds in zip(self._lines, stage_s, strict=True):
             line.saw(tokens, seconds)
@@ -152,11 +162,15 @@ class Rhythm:
         limit = max(1, min(most // len(offers), longest if ragged else min(offer.tokens for offer in offers)))
         lines = [line.read() for line in self._lines]
         fixed, each = sum(weights for weights, _ in lines), sum(token for _, token in lines)
+        moving = self._moving_s if len(offers) > 1 else 0.0
         if each <= 0:
-            fixed, each = float(FREE_ROWS), 1.0
+            fixed, each, moving = float(FREE_ROWS), 1.0, moving * FREE_ROWS / fixed if fixed > 0 else 0.0
 
         def rate(width: int) -> float:
-            return sum(offer.worth(width) for offer in offers) / (fixed + width * len(offers) * each)
+            drafts = any(offer.drafts and offer.tokens < width for offer in offers)
+            return sum(offer.worth(width) for offer in offers) / (
+                fixed + width * len(offers) * each + (moving if drafts else 0.0)
+            )
 
         wished = (range(offer.tokens, offer.tokens + offer.drafts + 1) for offer in offers)
         widths = sorted({1, *(min(count, limit) for counts in wished for count in counts)})

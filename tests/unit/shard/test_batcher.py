@@ -242,3 +242,20 @@ def test_drafts_take_no_memory_that_the_answer_was_not_given() -> None:
     batcher = Batcher(Limits(kv_ahead=4))
     turn = guessing(batcher, (8,) * 30)
     assert (turn.position, turn.drafts) == (3, 3), "of the seven tokens it may hold it has four"
+
+
+def test_a_pass_before_which_rows_moved_tells_nothing_of_what_a_token_costs() -> None:
+    batcher = Batcher(RAGGED)
+    slots = answering(batcher, 3, 3)
+    widths = []
+    for _ in range(60):
+        sent = batcher.next_pass()
+        assert sent is not None
+        assert {turn.slot for turn in sent.turns} == set(slots)
+        widths.append(sent.width)
+        # One row's guesses are right, the other's wrong: the next pass moves rows, and that takes for ever.
+        right, wrong = sent.turns
+        rows = [Returned(right.slot, (*right.guesses, 7), "", (5,) * 6), Returned(wrong.slot, (7,), "", (5,) * 6)]
+        moved = len(widths) > 1 and widths[-2] > 1
+        batcher.returned(rows, (0.01 + 0.002 * sent.width + (1.0 if moved else 0.0),))
+    assert sum(width > 1 for width in widths[10:]) < 10

@@ -132,6 +132,21 @@ def test_drafts_fill_columns_that_another_row_pays_for() -> None:
     assert rhythm.width([Offer(1, 8, 0.9)] + [Offer(1)] * 15, 512, ragged=True) < 4, "and sixteen rows pay dear"
 
 
+def test_drafts_stay_away_from_batches_whose_rows_are_dear_to_move_and_are_tried_again_seldom() -> None:
+    rhythm = measured((0,), [(0.016, 0.001)])
+    rows = [Offer(1, 8, 0.8), Offer(1, 8, 0.8)]
+    wide = rhythm.width(rows, 512, ragged=True)
+    assert wide > 1
+    for _ in range(8):
+        rhythm.saw(18, [0.034 + 0.2], moved=True)
+    assert rhythm.width(rows, 512, ragged=True) == 1
+    assert rhythm.width(rows[:1], 512, ragged=True) > 1, "a row alone moves nothing"
+    assert rhythm.width([Offer(9), Offer(9)], 512, ragged=True) == 9, "nor do tokens that are certain"
+    for _ in range(400):
+        rhythm.saw(2, [0.018])
+    assert rhythm.width(rows, 512, ragged=True) > 1
+
+
 def test_noise_and_a_past_that_was_different_are_outlived() -> None:
     rhythm, chance = Rhythm((0,)), random.Random(3)
     for _ in range(100):
