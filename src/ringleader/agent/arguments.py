@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
@@ -20,6 +21,7 @@ from ringleader.errors import ContractFault
 from ringleader.values import Json
 
 FAULTS_SHOWN_MAX = 8  # of one call's arguments: a model mends what it reads first
+_HALF = re.compile(r"\\u[dD]|[\ud800-\udfff]")
 _KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -127,7 +129,13 @@ def read_object(raw: str | Mapping[str, Json], tool: str) -> Mapping[str, Json]:
         raise BadArguments(f"the arguments of {tool} are not JSON: {broken}. Send one JSON object.") from broken
     if not isinstance(read, dict):
         raise BadArguments(f"the arguments of {tool} are not a JSON object. Send one, like {{}}.")
-    return read
+    return _whole(read) if _HALF.search(raw) else read
+
+
+def _whole(read: dict[str, Json]) -> dict[str, Json]:
+    """Halves of characters, which JSON can spell and nothing else can hold, become U+FFFD as in any decoder."""
+    text = json.dumps(read, ensure_ascii=False).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return dict(json.loads(text))
 
 
 def check(model: type[BaseModel], raw: Mapping[str, Json], tool: str) -> dict[str, Any]:

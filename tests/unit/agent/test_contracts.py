@@ -18,6 +18,7 @@ from ringleader.agent.contracts import (
     Registry,
     ToolContract,
     ToolFault,
+    ToolResult,
     build_tool_contracts,
     tool,
 )
@@ -104,7 +105,6 @@ async def test_arguments_go_in_as_json_text_or_as_an_object() -> None:
         ({"city": "x", "days": 8}, "days: Input should be less than or equal to 7"),
         ({"city": "x", "unit": "K"}, "unit: Input should be 'C' or 'F'"),
         ({"city": "x", "town": "y"}, "town: Extra inputs are not permitted"),
-        ('{"city": "\\ud800"}', "wrong arguments"),
     ],
 )
 async def test_wrong_arguments_come_back_as_a_text_for_the_model(arguments: Any, named: str) -> None:
@@ -117,6 +117,22 @@ async def test_wrong_arguments_come_back_as_a_text_for_the_model(arguments: Any,
 
 async def test_wrong_arguments_are_told_with_those_that_there_are() -> None:
     assert "It takes: city, days (optional), unit (optional)." in (await weather.call({})).text
+
+
+def test_halves_of_characters_become_what_decoders_make_of_them() -> None:
+    assert weather.read('{"city": "a\\ud83d"}')["city"] == "a\ufffd"
+    assert weather.read('{"city": "\\ud83d\\ude00"}')["city"] == "\U0001f600"
+    assert weather.read('{"city": "\ud83d"}')["city"] == "\ufffd"
+
+
+async def test_a_result_with_a_text_of_its_own_goes_as_it_is_within_the_limit() -> None:
+    @tool(tier=0, result_chars_max=4)
+    def page() -> ToolResult:
+        """Has a text for the model and a value for code."""
+        return ToolResult("a long text", {"n": 1})
+
+    result = await page.call("")
+    assert result.text.startswith("a lo\n[cut here") and result.value == {"n": 1}
 
 
 async def test_rich_types_are_read_from_json_and_written_back() -> None:

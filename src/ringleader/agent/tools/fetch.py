@@ -16,6 +16,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from ringleader.agent.contracts import ToolContract, ToolFault, ToolResult, tool
+from ringleader.agent.threads import in_thread
 from ringleader.agent.tools.page_text import page_text
 from ringleader.errors import ContractFault
 
@@ -91,7 +92,8 @@ async def _page(url: URL, response: aiohttp.ClientResponse, bytes_max: int) -> T
         text = bytes(body[:bytes_max]).decode(response.charset or "utf-8", errors="replace")
     except LookupError:
         text = bytes(body[:bytes_max]).decode("utf-8", errors="replace")
-    text = page_text(text) if kind in ("text/html", "application/xhtml+xml") else text
+    if kind in ("text/html", "application/xhtml+xml"):
+        text = await in_thread(page_text, {"page": text})  # a large page takes too long for the loop
     cut = len(body) > bytes_max or len(text) > CHARS_MAX
     value = {"url": str(url), "status": response.status, "content_type": kind, "text": text[:CHARS_MAX], "cut": cut}
     more = "\n[there was more; it is left out]" if cut else ""

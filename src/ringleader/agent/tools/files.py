@@ -35,7 +35,7 @@ def read_file_tool(root: Path, *, tier: int = 1, hidden: bool = False, bytes_max
     Raises:
         ContractFault: `root` is not a directory.
     """
-    top = root.resolve()
+    top, spelled = root.resolve(), root.absolute()
     if not top.is_dir():
         raise ContractFault(f"read_file needs a directory, and {root} is none")
 
@@ -52,7 +52,8 @@ def read_file_tool(root: Path, *, tier: int = 1, hidden: bool = False, bytes_max
             first_line: where to begin, counting from 1
             lines: how many lines at most
         """
-        with _open_beneath(top, path, hidden) as handle:
+        inside = path.removeprefix(f"{spelled}/")  # the root's own name may go through links
+        with _open_beneath(top, inside, hidden) as handle:
             if stat.S_ISDIR(os.fstat(handle).st_mode):
                 return _listing(handle, hidden)
             return _extract(handle, path, first_line, lines, bytes_max)

@@ -64,6 +64,11 @@ def test_paths_out_of_the_root_are_refused(read: ToolContract, path: str) -> Non
 
 def test_an_absolute_path_inside_the_root_is_read(read: ToolContract, root: Path) -> None:
     assert text(read, str(root / "a.txt")).startswith("one")
+    (root.parent / "alias").symlink_to(root)
+    aliased = read_file_tool(root.parent / "alias")
+    assert text(aliased, str(root.parent / "alias" / "a.txt")).startswith("one")
+    with pytest.raises(ToolFault, match="outside of the directory"):
+        aliased(f"{root.parent}/alias/../secret")
 
 
 def test_links_inside_the_root_are_followed(read: ToolContract, root: Path) -> None:
