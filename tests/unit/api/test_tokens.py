@@ -26,7 +26,7 @@ class Letters:
         return tuple(map(chr, tokens))
 
     async def join(self, model: ModelId, tokens: tuple[int, ...]) -> str:
-        if max(tokens, default=0) > 1000:
+        if not all(0 <= token <= 1000 for token in tokens):
             raise BadRequest("no such token", param="tokens[0]")
         return "".join(map(chr, tokens))
 
