@@ -13,6 +13,7 @@ import openai
 import pydantic
 import pytest
 
+from ringleader.api.contracts import Caller
 from ringleader.errors import Busy, ContextTooLong, OurFault, RingLost
 from ringleader.node.response_store import SqliteResponses
 from ringleader.values import (
@@ -323,3 +324,32 @@ async def test_a_node_that_keeps_no_responses_says_so() -> None:
         with pytest.raises(openai.BadRequestError, match="keeps no responses") as caught:
             await client.responses.create(**ASK, previous_response_id=answer.id)
     assert caught.value.param == "previous_response_id"
+
+
+class TwoKeys:
+    """The keys are their holders' names."""
+
+    asks = True
+
+    def caller(self, key: str) -> Caller | None:
+        return Caller(key) if key in ("ann", "bob") else None
+
+
+async def test_what_one_keys_holder_stored_is_not_anothers(tmp_path: Path) -> None:
+    async with sdk(ScriptedNode(HELLO, HELLO, HELLO), tmp_path, keys=TwoKeys()) as any_client:
+        ann, bob = (any_client.with_options(api_key=name) for name in ("ann", "bob"))
+        kept = await ann.responses.create(**ASK)
+        for call in (
+            bob.responses.retrieve,
+            bob.responses.delete,
+            bob.responses.cancel,
+            bob.responses.input_items.list,
+        ):
+            with pytest.raises(openai.NotFoundError):
+                await call(kept.id)
+        with pytest.raises(openai.BadRequestError, match="not found"):
+            await bob.responses.create(**ASK, previous_response_id=kept.id)
+        with pytest.raises(openai.BadRequestError, match="not found"):
+            await bob.responses.create(model=MODEL, input=[{"type": "item_reference", "id": kept.output[0].id}])
+        await ann.responses.create(**ASK, previous_response_id=kept.id)
+        assert await ann.responses.retrieve(kept.id) == kept

@@ -158,13 +158,21 @@ class Tokenizing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """One response as it is kept: its JSON, its own input items, and the response that it followed."""
+    """One response as it is kept: its JSON, its own input items, and the response that it followed.
+
+    `owner` is whose key made it, "" where none was asked for. No other key's holder is told of it.
+    """
 
     id: str
     previous: str | None
     created: int
     input: tuple[dict[str, Json], ...]
     body: dict[str, Json]
+    owner: str = ""
+
+    def shown_to(self, caller: str) -> bool:
+        """Whether `caller` may know of it: its owner, or anybody where nobody had a key."""
+        return self.owner in ("", caller)
 
 
 class ResponseStore(Protocol):
@@ -192,8 +200,8 @@ class ResponseStore(Protocol):
         """Forget it; False where there was none."""
         ...
 
-    async def items(self, ids: tuple[str, ...]) -> dict[str, dict[str, Json]]:
-        """The items of any kept response that have these ids."""
+    async def items(self, ids: tuple[str, ...], caller: str) -> dict[str, dict[str, Json]]:
+        """The items of any kept response that have these ids and are shown to `caller`."""
         ...
 
 

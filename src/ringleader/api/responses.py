@@ -11,6 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
+from ringleader.api.auth import CALLER
 from ringleader.api.body import read_object
 from ringleader.api.contracts import ResponseStore, StoredResponse
 from ringleader.api.feed import DeltaFeed
@@ -74,8 +75,9 @@ class Responses:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Serve one request."""
         asked = read_response(await read_object(request))
-        before = await self._before(asked)
-        found = await self._found(asked)
+        caller = _caller(request)
+        before = await self._before(asked, caller)
+        found = await self._found(asked, caller)
         try:
             async with self._accepted(asked, before, found) as (answer, feed):
                 return await self._answer(request, asked, answer, feed)
@@ -110,26 +112,32 @@ class Responses:
             stored=asked.stored and self._store is not None,
         )
         events = ResponseEvents(frame, self._clock)
+
+        async def keep() -> None:
+            await self._keep(asked, events.final, _caller(request))
+
         if asked.wire.stream is True:
             headers = warning_headers(answer.warnings)
             stream = EventStream(request, headers, named=True, done=False, epilogue=events.failed)
-            return await self._serving.stream(stream, feed, events, before_end=lambda: self._keep(asked, events.final))
+            return await self._serving.stream(stream, feed, events, before_end=keep)
         told = await self._serving.whole(answer, feed, events)
         assert events.final is not None
-        await self._keep(asked, events.final)
+        await keep()
         return web.json_response(events.final, headers=told)
 
-    async def _keep(self, asked: ResponseAsked, body: dict[str, Json] | None) -> None:
+    async def _keep(self, asked: ResponseAsked, body: dict[str, Json] | None, caller: str) -> None:
         """Store a response that is over. One that cannot be stored was answered all the same."""
         if self._store is None or not asked.stored or body is None:
             return
-        kept = StoredResponse(body["id"], asked.wire.previous_response_id, body["created_at"], asked.raw_items, body)
+        kept = StoredResponse(
+            body["id"], asked.wire.previous_response_id, body["created_at"], asked.raw_items, body, caller
+        )
         try:
             await self._store.put(kept)
         except RingleaderError as error:
             log.error("response %s is not stored: %s", kept.id, error)
 
-    async def _before(self, asked: ResponseAsked) -> list[Placed]:
+    async def _before(self, asked: ResponseAsked, caller: str) -> list[Placed]:
         """The items of the responses that this one follows."""
         previous = asked.wire.previous_response_id
         if previous is None:
@@ -138,6 +146,8 @@ class Responses:
             message = f"'previous_response_id' is not supported: {NOT_KEPT}."
             raise BadRequest(message, param="previous_response_id", code="unsupported_parameter")
         chain = await self._store.chain(previous)
+        if chain and not chain[-1].shown_to(caller):
+            chain = []
         if not chain or chain[0].previous is not None:
             missing = chain[0].previous if chain else previous
             message = f"Previous response with id {shown(missing)} not found. {WHERE} Or send the whole input."
@@ -145,10 +155,10 @@ class Responses:
         stored = [item for each in chain for item in (*each.input, *each.body["output"])]
         return replayed(stored, "previous_response_id")
 
-    async def _found(self, asked: ResponseAsked) -> dict[str, Any]:
+    async def _found(self, asked: ResponseAsked, caller: str) -> dict[str, Any]:
         if self._store is None or not asked.references:
             return {}
-        return await self._store.items(tuple(asked.references))
+        return await self._store.items(tuple(asked.references), caller)
 
     # ------------------------------------------------------------ what is stored
 
@@ -161,10 +171,10 @@ class Responses:
 
     async def delete(self, request: web.Request) -> web.Response:
         """Forget it; those that follow it can no longer be followed."""
-        response_id = request.match_info["id"]
-        if self._store is None or not await self._store.delete(response_id):
-            raise _not_found(response_id)
-        return web.json_response({"id": response_id, "object": "response", "deleted": True})
+        stored = await self._stored(request)
+        assert self._store is not None
+        await self._store.delete(stored.id)
+        return web.json_response({"id": stored.id, "object": "response", "deleted": True})
 
     async def cancel(self, request: web.Request) -> web.Response:
         """Refused: a response is over, or its client is there to close its connection."""
@@ -195,9 +205,15 @@ class Responses:
     async def _stored(self, request: web.Request) -> StoredResponse:
         response_id = request.match_info["id"]
         found = None if self._store is None else await self._store.get(response_id)
-        if found is None:
+        if found is None or not found.shown_to(_caller(request)):
             raise _not_found(response_id)
         return found
+
+
+def _caller(request: web.Request) -> str:
+    """Whose key came with the request; "" where none is asked for."""
+    caller = request.get(CALLER)
+    return caller.name if caller is not None else ""
 
 
 def _not_found(response_id: str) -> NotFound:

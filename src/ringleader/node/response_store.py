@@ -26,10 +26,11 @@ T = TypeVar("T")
 BYTES_MAX = 512 * 2**20  # of JSON
 CHAIN_MAX = 10_000  # responses in one conversation
 FILE = "responses.sqlite"
+VERSION = 1  # of the tables below
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS responses (
     id TEXT PRIMARY KEY, previous TEXT, created INTEGER NOT NULL, used REAL NOT NULL, bytes INTEGER NOT NULL,
-    input TEXT NOT NULL, body TEXT NOT NULL
+    input TEXT NOT NULL, body TEXT NOT NULL, owner TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS by_use ON responses (used, created, bytes);  -- holds all that making room reads
 CREATE TABLE IF NOT EXISTS items (id TEXT PRIMARY KEY, response TEXT NOT NULL) WITHOUT ROWID;
@@ -72,9 +73,9 @@ class SqliteResponses:
         """Forget it."""
         return await self._do(lambda db: _forget(db, response_id))
 
-    async def items(self, ids: tuple[str, ...]) -> dict[str, dict[str, Json]]:
+    async def items(self, ids: tuple[str, ...], caller: str) -> dict[str, dict[str, Json]]:
         """By their ids."""
-        return await self._do(lambda db: self._items(db, ids))
+        return await self._do(lambda db: self._items(db, ids, caller))
 
     async def close(self) -> None:
         """Write out what is left to write."""
@@ -117,8 +118,8 @@ class SqliteResponses:
         given = json.dumps(response.input, ensure_ascii=False)
         body = json.dumps(response.body, ensure_ascii=False)
         size = len(given.encode()) + len(body.encode())
-        row = (response.id, response.previous, response.created, self._now(), size, given, body)
-        db.execute("INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        row = (response.id, response.previous, response.created, self._now(), size, given, body, response.owner)
+        db.execute("INSERT OR REPLACE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         ids = [(item["id"], response.id) for item in (*response.input, *response.body["output"])]
         db.executemany("INSERT OR REPLACE INTO items VALUES (?, ?)", ids)
         self._make_room(db)
@@ -132,7 +133,8 @@ class SqliteResponses:
             count, total = count - 1, total - size
 
     def _get(self, db: sqlite3.Connection, response_id: str) -> StoredResponse | None:
-        found = db.execute("SELECT id, previous, created, input, body FROM responses WHERE id = ?", (response_id,))
+        columns = "id, previous, created, input, body, owner"
+        found = db.execute(f"SELECT {columns} FROM responses WHERE id = ?", (response_id,))
         row = found.fetchone()
         return None if row is None else _read(row)
 
@@ -149,12 +151,12 @@ class SqliteResponses:
         db.executemany("UPDATE responses SET used = ? WHERE id = ?", [(now, each.id) for each in chain])
         return chain[::-1]
 
-    def _items(self, db: sqlite3.Connection, ids: tuple[str, ...]) -> dict[str, dict[str, Json]]:
+    def _items(self, db: sqlite3.Connection, ids: tuple[str, ...], caller: str) -> dict[str, dict[str, Json]]:
         found: dict[str, dict[str, Json]] = {}
         for item_id in ids:
             row = db.execute("SELECT response FROM items WHERE id = ?", (item_id,)).fetchone()
             response = None if row is None else self._get(db, row[0])
-            if response is not None:
+            if response is not None and response.shown_to(caller):
                 here = {item["id"]: item for item in (*response.input, *response.body["output"])}
                 found[item_id] = here[item_id]
         return found
@@ -168,6 +170,9 @@ def _connect(file: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
+    if connection.execute("PRAGMA user_version").fetchone()[0] != VERSION:  # of another version: begun anew
+        connection.executescript("DROP TABLE IF EXISTS responses; DROP TABLE IF EXISTS items;")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.executescript(_SCHEMA)
     return connection
 
@@ -178,5 +183,5 @@ def _forget(db: sqlite3.Connection, response_id: str) -> bool:
 
 
 def _read(row: tuple[Any, ...]) -> StoredResponse:
-    response_id, previous, created, given, body = row
-    return StoredResponse(response_id, previous, created, tuple(json.loads(given)), json.loads(body))
+    response_id, previous, created, given, body, owner = row
+    return StoredResponse(response_id, previous, created, tuple(json.loads(given)), json.loads(body), owner)

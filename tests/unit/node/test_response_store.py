@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import stat
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,7 @@ async def test_what_is_kept_comes_back_after_a_restart(store: SqliteResponses, t
     again = SqliteResponses(tmp_path / "r.sqlite")
     assert await again.get("b") == response("b", "a")
     assert await again.chain("b") == [response("a"), response("b", "a")]
-    assert await again.items(("in_a", "out_b", "who")) == {"in_a": response("a").input[0], "out_b": {"id": "out_b"}}
+    assert await again.items(("in_a", "out_b", "who"), "") == {"in_a": response("a").input[0], "out_b": {"id": "out_b"}}
     await again.close()
 
 
@@ -57,7 +59,7 @@ async def test_what_was_longest_unused_is_forgotten_first(store: SqliteResponses
     await store.chain("a")  # is used
     await store.put(response("d"))
     assert [name for name in "abcd" if await store.get(name)] == ["a", "c", "d"]
-    assert await store.items(("in_b",)) == {}
+    assert await store.items(("in_b",), "") == {}
 
 
 async def test_bytes_are_bounded_too_and_one_that_is_too_large_leaves_at_once(store: SqliteResponses) -> None:
@@ -110,3 +112,22 @@ async def test_a_place_that_cannot_be_written_is_our_fault_each_time(tmp_path: P
 async def test_many_at_once_do_not_disturb_each_other(store: SqliteResponses) -> None:
     await asyncio.gather(*(store.put(response(f"r{n}")) for n in range(20)))
     assert sum([await store.get(f"r{n}") is not None for n in range(20)]) == 3
+
+
+async def test_items_are_shown_to_their_owner_and_to_nobody_else(store: SqliteResponses) -> None:
+    await store.put(replace(response("a"), owner="ann"))
+    assert await store.items(("in_a",), "bob") == {}
+    assert list(await store.items(("in_a",), "ann")) == ["in_a"]
+    kept = await store.get("a")
+    assert kept is not None
+    assert (kept.shown_to("ann"), kept.shown_to("bob"), kept.shown_to("")) == (True, False, False)
+    assert response("b").shown_to("bob")
+
+
+async def test_tables_of_another_version_are_begun_anew(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "r.sqlite") as old:
+        old.execute("CREATE TABLE responses (id TEXT)")
+    store = SqliteResponses(tmp_path / "r.sqlite")
+    await store.put(response("a"))
+    assert await store.get("a") == response("a")
+    await store.close()
