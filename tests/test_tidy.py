@@ -52,6 +52,10 @@ ONLY_IN = {
     "typer": {"cli"},
     "rich": {"cli"},
     "jinja2": {"language"},
+    "openai": {"agent"},
+    "anthropic": {"agent"},
+    "mcp": {"agent"},
+    "httpx2": {"agent"},
 }
 PURE = {"cluster", "language"}
 IMPURE = {"asyncio", "time", "random", "os", "socket", "logging", "subprocess", "threading", "pathlib", "secrets"}
