@@ -93,8 +93,8 @@ class DecodeResult:
 
 
 def greedy(prompt: tuple[int, ...], tokens: int) -> SlotSpec:
-    """The likeliest token each time, no grammar."""
-    return SlotSpec(Sampling(seed=0, temperature=0.0), max_tokens=tokens, prompt_tokens=len(prompt))
+    """The likeliest token each time, no grammar, nothing guessed: mlx_lm does not guess either."""
+    return SlotSpec(Sampling(seed=0, temperature=0.0), max_tokens=tokens, prompt_tokens=len(prompt), drafts=False)
 
 
 async def measure_decode(

@@ -162,4 +162,5 @@ def _spec(prompt: Prompt, tokens: int) -> SlotSpec:
         prompt_tokens=len(prompt.ids),
         opening_tokens=len(prompt.opening),
         grammar=prompt.grammar or "",
+        drafts=False,
     )

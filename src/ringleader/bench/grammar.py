@@ -97,7 +97,7 @@ async def measure_grammar(
     speaker = voice(tokenizer, costs.context_max)
     choices = tuple(_choice_cost(speaker, model, name) for name in CHOICES)
     prompt = compose(speaker, asked(model, "auto"))
-    held = SlotSpec(Sampling(seed=0, temperature=0.0), tokens, len(prompt.ids), 0, prompt.grammar or "")
+    held = SlotSpec(Sampling(seed=0, temperature=0.0), tokens, len(prompt.ids), 0, prompt.grammar or "", drafts=False)
     runs: dict[str, list[Run]] = {"held": [], "free": []}
     specs = {"held": held, "free": replace(held, grammar="")}
     say("starting a ring of one shard")

@@ -34,10 +34,10 @@ class Subject:
         return (first % width, *plain[: tokens - 1])
 
     def lasting(self, prompt: Sequence[int], tokens: int) -> SlotSpec:
-        """Greedy, exactly so many tokens."""
+        """Greedy, exactly so many tokens, none of them guessed: what is measured is what passes take."""
         ends = tuple((token, NEVER) for token in self.tokenizer.eos_ids)
         sampling = Sampling(seed=0, temperature=0.0, logit_bias=ends)
-        return SlotSpec(sampling, max_tokens=tokens, prompt_tokens=len(prompt))
+        return SlotSpec(sampling, max_tokens=tokens, prompt_tokens=len(prompt), drafts=False)
 
 
 def subject(directory: Path, model: ModelId) -> Subject:

@@ -52,8 +52,8 @@ async def measure_lookup(
     """Both ways give the same tokens, as they must. Raises ModelFault and PeerFault with what went wrong."""
     about = subject(directory, model)
     prompt = tuple(about.tokenizer.encode(ASKED.format(code=CODE)))
-    drafting = about.lasting(prompt, tokens)
-    specs = {"with": drafting, "without": replace(drafting, drafts=False)}
+    plain = about.lasting(prompt, tokens)
+    specs = {"with": replace(plain, drafts=True), "without": plain}
     runs: dict[str, list[Run]] = {name: [] for name in specs}
     say(f"starting a ring of {shards}")
     async with open_ring(directory, about.costs.layers, shards, under=under) as ring:
