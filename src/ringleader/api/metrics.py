@@ -58,7 +58,7 @@ class Metrics:
         )
         self.tokens = Counter(
             "ringleader_tokens",
-            "Tokens: of prompts, of answers, and of those the reasoning and the forced (free) ones",
+            "Tokens: of prompts, of answers, and of those the reasoning, the forced and the rightly guessed ones",
             ["model", "kind"],
             registry=registry,
         )
@@ -147,6 +147,8 @@ class _MeteredDeltas:
             "completion": usage.completion_tokens,
             "reasoning": usage.reasoning_tokens,
             "forced": usage.forced_tokens,
+            "guessed": usage.accepted_tokens,
+            "guessed_wrong": usage.drafted_tokens - usage.accepted_tokens,
         }
         for kind, count in kinds.items():
             m.tokens.labels(model, kind).inc(count)

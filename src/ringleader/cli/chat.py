@@ -173,7 +173,9 @@ class AnswerPrinter:
             return
         ring = self._usage.get("ringleader") or {}
         tokens = self._usage.get("completion_tokens", 0)
-        figures = f"{tokens} tokens in {ring.get('passes', '?')} passes ({ring.get('forced_tokens', '?')} were forced)"
+        guessed = (self._usage.get("completion_tokens_details") or {}).get("accepted_prediction_tokens")
+        free = f"{ring.get('forced_tokens', '?')} were forced" + (f", {guessed} guessed" if guessed else "")
+        figures = f"{tokens} tokens in {ring.get('passes', '?')} passes ({free})"
         speed = f"{tokens / elapsed_s:.1f} tok/s" if elapsed_s > 0 else "- tok/s"
         print(f"{figures} · {elapsed_s:.1f} s · {speed}", file=self._err)
 

@@ -57,6 +57,8 @@ async def test_an_answer_is_counted_with_its_tokens_waits_and_end() -> None:
     assert found("ringleader_tokens_total", MODEL, "prompt") == USAGE.prompt_tokens
     assert found("ringleader_tokens_total", MODEL, "completion") == USAGE.completion_tokens
     assert found("ringleader_tokens_total", MODEL, "forced") == USAGE.forced_tokens
+    assert found("ringleader_tokens_total", MODEL, "guessed") == USAGE.accepted_tokens
+    assert found("ringleader_tokens_total", MODEL, "guessed_wrong") == USAGE.drafted_tokens - USAGE.accepted_tokens
     assert found("ringleader_passes_total", MODEL) == USAGE.passes
     assert found("ringleader_time_to_first_token_seconds_count", MODEL) == 1
     assert found("ringleader_time_per_token_seconds_count", MODEL) == 1

@@ -38,7 +38,7 @@ async def test_stdout_is_the_answer_and_stderr_what_it_cost(
     result = await ask(ScriptedNode(steps), "hi", *how)
     assert result.exit_code == 0
     assert result.stdout == printed
-    assert "7 tokens in 4 passes (3 were forced)" in result.stderr
+    assert "7 tokens in 4 passes (3 were forced, 4 guessed)" in result.stderr
     assert "tok/s" in result.stderr
     assert ("hm\n" in result.stderr) == (steps is CALLS)
 
