@@ -353,3 +353,14 @@ async def test_what_one_keys_holder_stored_is_not_anothers(tmp_path: Path) -> No
             await bob.responses.create(model=MODEL, input=[{"type": "item_reference", "id": kept.output[0].id}])
         await ann.responses.create(**ASK, previous_response_id=kept.id)
         assert await ann.responses.retrieve(kept.id) == kept
+
+
+async def test_a_conversation_goes_on_after_a_call_that_was_cut(tmp_path: Path) -> None:
+    cut: list[Delta] = [TextDelta("so"), CallStarted(0, "now"), ArgumentsDelta(0, '{"a'), Finished("length", USAGE)]
+    node = ScriptedNode(cut, HELLO)
+    async with sdk(node, tmp_path) as client:
+        first = await client.responses.create(**ASK, tools=[NOW])
+        assert first.status == "incomplete"
+        await client.responses.create(model=MODEL, input="go on", previous_response_id=first.id, tools=[NOW])
+    assert [message.content for message in node.requests[1].messages] == ["hi", "so", "go on"]
+    assert not any(message.tool_calls for message in node.requests[1].messages)

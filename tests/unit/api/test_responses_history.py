@@ -37,7 +37,7 @@ def output(id_: str, text: str = "x") -> Item:
 
 
 def read(*items: Item) -> tuple[Message, ...]:
-    return read_items(replayed(list(items), "input"))
+    return read_items(replayed([{"type": "message", **item} for item in items], "input"))
 
 
 def shape(*items: Item) -> list[str]:
