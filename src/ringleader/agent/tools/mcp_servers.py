@@ -126,14 +126,17 @@ class _Connection:
             await asyncio.wait([self._task], timeout=CLOSE_S)
             if self._task.done() and not self._task.cancelled() and self._task.exception() is not None:
                 log.debug("MCP server %s ended with %r", self._server.name, self._task.exception())
-        self._errors.close()
+        self._errors.release()
 
     async def _serve(self) -> None:
         import anyio
 
         with anyio.CancelScope() as self._scope:
             async with AsyncExitStack() as stack:
-                self._client = await self._entered(stack)
+                try:
+                    self._client = await self._entered(stack)
+                finally:
+                    self._errors.release()
                 self._tools.set_result(await _listed(self._client))
                 await self._stop.wait()
 
@@ -155,9 +158,9 @@ class _Connection:
         assert self._task is not None
         name = self._server.name
         if not self._task.done():
-            return PeerFault(f"the MCP server {name} did not answer within {CONNECT_S:g} s{self._errors.told()}")
+            return PeerFault(f"the MCP server {name} did not answer within {CONNECT_S:g} s{await self._errors.told()}")
         cause = _innermost(self._task.exception())
-        fault = PeerFault(f"the MCP server {name} could not be used: {cause}{self._errors.told()}")
+        fault = PeerFault(f"the MCP server {name} could not be used: {cause}{await self._errors.told()}")
         fault.__cause__ = self._task.exception()
         return fault
 
@@ -197,24 +200,29 @@ class _Connection:
 
     async def _call(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         from mcp import MCPError
+        from mcp.types import CONNECTION_CLOSED
 
-        gone = ToolFault(f"the MCP server {self._server.name} is gone{self._errors.told()}")
         if self._task is None or self._task.done() or self._client is None:
-            raise gone
+            raise await self._gone()
         calling = asyncio.create_task(self._client.call_tool(name, arguments))
         try:
             await asyncio.wait([calling, self._task], return_when=asyncio.FIRST_COMPLETED)
             if not calling.done():
-                raise gone
+                raise await self._gone()
             return _read(calling.result())
         except MCPError as refused:
-            raise ToolFault(f"the MCP server {self._server.name} refused: {refused}{self._errors.told()}") from refused
+            if refused.code == CONNECTION_CLOSED:
+                raise await self._gone() from refused
+            raise ToolFault(f"the MCP server {self._server.name} refused: {refused}") from refused
         finally:
             calling.cancel()  # when it is not done: the server is told
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([calling], timeout=CLOSE_S)
             if calling.done() and not calling.cancelled():
                 calling.exception()  # seen above, or of no use any more
+
+    async def _gone(self) -> ToolFault:
+        return ToolFault(f"the MCP server {self._server.name} is gone{await self._errors.told()}")
 
 
 async def _listed(client: Client) -> list[Tool]:

@@ -94,7 +94,8 @@ async def test_a_program_that_dies_in_a_call_is_told_with_what_it_said_and_the_a
     async with mcp_tools(TINY) as tools:
         by_name = {tool.name: tool for tool in tools}
         result = await by_name["tiny__die"].call("")
-        assert result.failure == "failed" and "dying now" in result.text
+        assert result.failure == "failed"
+        assert "the MCP server tiny is gone; it said last:" in result.text and "dying now" in result.text
         assert (await by_name["tiny__greet"].call({"name": "Di"})).failure == "failed"
 
 
