@@ -24,10 +24,10 @@ from llguidance import LLMatcher
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 from mlx_lm.models.cache import make_prompt_cache
 
-from ringleader.shard.activations import Activation
 from ringleader.shard.batcher import Batcher, Limits, Returned, Segments
-from ringleader.shard.engine import Engine
+from ringleader.shard.engine import Engine, PrefixMissing
 from ringleader.shard.loader import load_slice
+from ringleader.shard.prefixes import Orders
 from ringleader.shard.riding import ride_of
 from ringleader.shard.sampler import Picked
 from ringleader.tokenizer import Tokenizer, load_tokenizer
@@ -37,6 +37,7 @@ from tests.ring.tiny_configs import LAYERS
 from tests.ring.tiny_models import make_tiny_model
 
 CUTS = {1: (LAYERS,), 2: (2, LAYERS - 2), 3: (1, 3, 2)}
+MISSED = "missed"
 PASSES_MAX = 3000  # of one example; a ring that does not come to an end is a fault
 GRAMMARS = ("", 'start: /(ab|cd)+/ "the quick brown fox jumps" /[a-z]+/ " over the lazy dog"', "start: /[a-f ]+/")
 
@@ -98,9 +99,10 @@ class Ring:
 
     engines: list[Engine]
     batcher: Batcher
-    inboxes: list[deque[tuple[Segments | None, tuple[int, ...], Any]]] = field(default_factory=list)
+    inboxes: list[deque[tuple[Segments, Orders, Any]]] = field(default_factory=list)
     answers: dict[str, list[int]] = field(default_factory=dict)
     ends: dict[str, str] = field(default_factory=dict)
+    cached: dict[str, int] = field(default_factory=dict)  # tokens of prompts that were not computed
     widths: list[tuple[int, int]] = field(default_factory=list)  # (rows, tokens of the longest) of each pass
     errors: dict[str, str] = field(default_factory=dict)
 
@@ -114,32 +116,48 @@ class Ring:
         ready = [index for index, inbox in enumerate(self.inboxes) if inbox]
         if len(self.inboxes[0]) == 0 and (sent := self.batcher.next_pass()) is not None:
             self.widths.append((len(sent.turns), sent.width))
-            self.inboxes[0].append((sent, self.batcher.take_released(), None))
+            self.inboxes[0].append((sent, self.batcher.take_orders(), None))
             ready = [0, *ready]
         if not ready:
-            if released := self.batcher.take_released():
+            if orders := self.batcher.take_orders():
                 for engine in self.engines:
-                    engine.release(released)
+                    engine.obey(orders)
             return False
         self._compute(ready[choose % len(ready)])
         return True
 
     def _compute(self, index: int) -> None:
-        sent, released, received = self.inboxes[index].popleft()
+        sent, orders, received = self.inboxes[index].popleft()
         engine = self.engines[index]
-        engine.release(released)
-        assert sent is not None
-        out = engine.run(sent, received)
-        if isinstance(out, Activation):
-            self.inboxes[index + 1].append((sent, released, out))
-        else:
+        engine.obey(orders)
+        out = self._out(engine, sent, received)
+        if isinstance(out, tuple):
             self._returned(sent, out)
+        elif index + 1 < len(self.engines):
+            self.inboxes[index + 1].append((sent, orders, out))
+        else:
+            self._came_back(sent, (Picked(),) * len(sent.turns), True)
+
+    def _out(self, engine: Engine, sent: Segments, received: Any) -> Any:
+        """What comes out of a shard; `MISSED` when it or one before it lacked the prefix."""
+        if received is MISSED:
+            engine.miss(sent)
+            return MISSED
+        try:
+            return engine.run(sent, received)
+        except PrefixMissing:
+            return MISSED
 
     def _returned(self, sent: Segments, picked: tuple[Picked, ...]) -> None:
-        rows = [Returned(turn.slot, each.tokens, each.finish) for turn, each in zip(sent.turns, picked, strict=True)]
+        self._came_back(sent, picked, False)
+
+    def _came_back(self, sent: Segments, picked: tuple[Picked, ...], missed: bool) -> None:
+        turns = zip(sent.turns, picked, strict=True)
+        rows = [Returned(turn.slot, each.tokens, each.finish, each.drafts, missed) for turn, each in turns]
         for progress, each in zip(self.batcher.returned(rows), picked, strict=True):
             if progress is not None:
                 self.answers[progress.request] += each.tokens
+                self.cached[progress.request] = progress.cached
                 if each.finish:
                     self.ends[progress.request] = each.finish
                     self.errors[progress.request] = each.error
@@ -186,6 +204,8 @@ class Model:
 
     def ring(self, shards: int, ride: Ride | None = None, **changes: Any) -> Ring:
         engines = self.rings.setdefault(shards, self._engines(shards) if shards not in self.rings else [])
+        state_tokens = max(engine.state_tokens for engine in engines)
+        changes = {"state_tokens": state_tokens} | changes
         return Ring(engines, Batcher(limits(ride or engines[0].ride, shards, **changes)))
 
     def _engines(self, shards: int) -> list[Engine]:

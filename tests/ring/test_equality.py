@@ -20,6 +20,7 @@ from mlx_lm.generate import generate_step
 from ringleader.shard.activations import Activation
 from ringleader.shard.batcher import Segments, Turn
 from ringleader.shard.frames import frame
+from ringleader.shard.prefixes import Orders
 from ringleader.tokenizer import Tokenizer, load_tokenizer
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.v1 import ring_pb2_grpc as rpc
@@ -198,7 +199,7 @@ def _stray(ring: RealRing, tokens: tuple[int, ...], wrong: str) -> pb.Frame:
         epoch=ring.epoch + 1 if wrong == "epoch" else ring.epoch,
         step=1_000_000,  # far ahead; plan and epoch are looked at first
         sent=Segments((turn,)),
-        released=(1, 2, 3),
+        orders=Orders((1, 2, 3)),
         activation=activation,
     )
 

@@ -21,6 +21,7 @@ from ringleader.shard.activations import Activation
 from ringleader.shard.batcher import Segments, Turn
 from ringleader.shard.frames import activation_of, segments_of
 from ringleader.shard.link import NextLink
+from ringleader.shard.prefixes import NO_ORDERS
 from ringleader.shard.process import open_server
 from ringleader.trust.credentials import load
 from ringleader.v1 import ring_pb2 as pb
@@ -45,7 +46,7 @@ class EchoService(rpc.RingServicer):
             if self.arrived is not None:
                 self.arrived.set()
             elif self.link is not None:
-                await self.link.send(sent, (), activation)
+                await self.link.send(sent, NO_ORDERS, activation)
         yield pb.PassReport()
 
     async def trips(self, count: int, frame_bytes: int) -> list[float]:
@@ -57,7 +58,7 @@ class EchoService(rpc.RingServicer):
         for position in range(1, count + 1):
             self.arrived.clear()
             started = time.perf_counter()
-            await self.link.send(Segments((Turn(1, position, (position,), True, None),)), (), activation)
+            await self.link.send(Segments((Turn(1, position, (position,), True, None),)), NO_ORDERS, activation)
             async with asyncio.timeout(TRIP_DEADLINE_S):
                 await self.arrived.wait()
             seconds.append(time.perf_counter() - started)

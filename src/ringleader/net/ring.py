@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
 import grpc
@@ -42,7 +42,9 @@ ORDERS_MAX = 4096  # orders that a head may leave unread; it reads each at once,
 class Tokens:
     """News of one request: new tokens (perhaps none: a prompt chunk is done) and how far it is.
 
-    `fault` says whose the error is, where it is not the ring's own."""
+    `cached` tokens of the prompt were not computed: a kept prefix had them. Kept prefixes take `kept_tokens` of room
+    in the ring now. `fault` says whose the error is, where it is not the ring's own.
+    """
 
     tokens: tuple[int, ...]
     logprobs: tuple[TokenLogprob, ...]
@@ -55,6 +57,8 @@ class Tokens:
     drawn: int = 1  # of `tokens`: the others were forced
     drafted: int = 0  # tokens that were guessed for this request, so far
     accepted: int = 0  # those of them that are in the answer
+    cached: int = 0
+    kept_tokens: int = 0
 
 
 @dataclass(slots=True)
@@ -63,9 +67,9 @@ class RingClient:
 
     With credentials, the shard at each place must be that of the node at the same place of `nodes`; where `nodes` is
     empty, any member's. `whole` lets shards of the same layers take this plan on; `term` is the master's. Without
-    `batches` requests take turns: to measure what sharing passes is worth. `coding` is that of activations. `machines`
-    says which shards share one, where addresses do not tell. Without `drafts` none are made, as where a shard
-    cannot step back.
+    `batches` requests take turns, without `prefixes` none are kept: to measure what that is worth. `coding` is that of
+    activations. `machines` says which shards share one, where addresses do not tell. Without `drafts` none are made, as
+    where a shard cannot step back.
     """
 
     plan: PlanHash
@@ -78,6 +82,7 @@ class RingClient:
     whole: Plan | None = None
     batches: bool = True
     coding: Coding = "same"
+    prefixes: bool = True
     machines: tuple[int, ...] = ()
     drafts: bool = True
     silent: int | None = None  # the shard that did not answer when the ring was linked
@@ -123,7 +128,7 @@ class RingClient:
         return reply
 
     async def _link(
-        self, stub: rpc.RingStub, index: int, addresses: tuple[str, ...], greeted: list[pb.HelloReply]
+        self, stub: rpc.RingStub, index: int, addresses: tuple[str, ...], greeted: Sequence[pb.HelloReply]
     ) -> None:
         following = addresses[(index + 1) % len(addresses)] if len(addresses) > 1 else ""
         request = pb.LinkRequest(
@@ -135,10 +140,12 @@ class RingClient:
             term=self.term.number,
             master=self.term.node,
             share=self._share(index),
-            ride=min(each.ride for each in greeted) if self.batches else pb.RIDE_ALONE,  # what every shard can
             slot_tokens=max(each.slot_tokens for each in greeted),
             drafts=self.drafts and all(each.steps_back for each in greeted),
             coding=CODING_TO_WIRE[self.coding],
+            ride=min(reply.ride for reply in greeted) if self.batches else pb.RIDE_ALONE,  # what every shard can
+            no_prefixes=not self.prefixes,
+            state_tokens=max(reply.state_tokens for reply in greeted),
             machines=self.machines or _machines(addresses),
             next_node=self.nodes[(index + 1) % len(addresses)] if self.nodes else "",
         )
@@ -237,4 +244,6 @@ def _tokens(report: pb.HeadReport) -> Tokens:
         drawn=report.drawn,
         drafted=report.drafted,
         accepted=report.accepted,
+        cached=report.cached,
+        kept_tokens=report.kept_tokens,
     )

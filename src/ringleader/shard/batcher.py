@@ -16,7 +16,9 @@ from itertools import takewhile
 from ringleader.errors import Busy, ContextTooLong
 from ringleader.shard.groups import Group, Groups
 from ringleader.shard.lookup import Chance
+from ringleader.shard.prefixes import Orders
 from ringleader.shard.rhythm import Offer, Rhythm
+from ringleader.shard.sharing import Sharing
 from ringleader.shard.waiting import QUEUE_MAX, Asked, Line, Reservations
 from ringleader.values import Finish, Ride, SlotSpec
 
@@ -28,8 +30,8 @@ class Limits:
     """`chunk_tokens` positions a frame at most; `flight_max` batches in the ring at once, one for each stage, or chunks
     of prompts, and one more, which waits where the next is computed; `slots_max` live slots; `kv_tokens_max` tokens of
     prompt and answer reserved over all live slots, padding of batches counted (the plan's KV budget), in steps of
-    `kv_step`, `kv_ahead` more than a slot has, and `kv_slot` for the states of its recurrent layers. `machines` names
-    each stage's machine."""
+    `kv_step`, `kv_ahead` more than a slot has, and `kv_slot` for the states of its recurrent layers; what they leave is
+    for kept prefixes, if `keeps`, each state of which takes `state_tokens`. `machines` names each stage's machine."""
 
     chunk_tokens: int = 512
     flight_max: int = 1
@@ -40,12 +42,15 @@ class Limits:
     kv_slot: int = 0
     ride: Ride = "alone"
     machines: tuple[int, ...] = (0,)
+    keeps: bool = True
+    state_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One segment to send. `sample` asks the tail for a token; `spec` goes with a slot's first segment. The last
-    `drafts` of the tokens are guesses: the slot's next segment may begin before any of them."""
+    """One segment to send. `sample` asks the tail for a token; `spec` goes with a slot's first segment, and so does the
+    name of the kept prefix that it `begins_from` when it does not stand at position 0. The last `drafts` of the tokens
+    are guesses: the slot's next segment may begin before any of them."""
 
     slot: int
     position: int
@@ -53,6 +58,7 @@ class Turn:
     sample: bool
     spec: SlotSpec | None
     drafts: int = 0
+    begins_from: bytes = b""
 
     @property
     def guesses(self) -> tuple[int, ...]:
@@ -88,6 +94,7 @@ class _Live:
     flying: bool = False  # a sampling segment is in the ring
     answering: bool = False  # its first token came back
     computed: int = 0
+    begun: bool = False
     chunks: deque[int] = field(default_factory=deque)  # sizes of its segments in the ring, oldest first
     guesses: tuple[int, ...] = ()  # what may follow `pending`
     riding: tuple[int, ...] = ()  # the drafts of the segment in the ring
@@ -110,17 +117,19 @@ class _Live:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What the tail says of one segment: nothing for a chunk of a prompt."""
+    """What the tail says of one segment: nothing for a chunk of a prompt; `missed` when a shard lacked the prefix."""
 
     slot: int
     tokens: tuple[int, ...] = ()
     finish: Finish = ""
     drafts: tuple[int, ...] = ()
+    missed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a returned segment meant for its request. `drafted` and `accepted` tokens are those of all its passes."""
+    """What a returned segment meant for its request. `drafted` and `accepted` tokens are those of all its passes;
+    `cached` tokens of its prompt were not computed for it."""
 
     request: str
     passes: int
@@ -128,6 +137,7 @@ class Progress:
     ended: bool
     drafted: int = 0
     accepted: int = 0
+    cached: int = 0
 
 
 class Batcher:
@@ -139,6 +149,7 @@ class Batcher:
         self._line = Line()
         self._memory = Reservations(limits.kv_tokens_max, limits.kv_step, limits.kv_ahead, limits.kv_slot)
         self._preempted: dict[int, Asked] = {}  # slots that were taken from requests, with segments in the ring
+        self._sharing = Sharing(limits.keeps, limits.state_tokens)
         self._live: OrderedDict[int, _Live] = OrderedDict()  # prompts in order of turns: the next one first
         self._groups = Groups(self._memory, limits.chunk_tokens, limits.ride == "alone")
         self._since_chunk = 0  # passes of groups since a prompt's chunk was sent
@@ -199,10 +210,19 @@ class Batcher:
         for slot in list(self._live):
             self._let_go(slot)
 
-    def take_released(self) -> tuple[int, ...]:
-        """Slots that the next frame must name as released; each is given once."""
+    @property
+    def kept_tokens(self) -> int:
+        """Room that kept prefixes take."""
+        return self._sharing.kept_tokens
+
+    def kept_names(self) -> frozenset[bytes]:
+        """Of the blocks that all shards keep, when they have carried all orders out."""
+        return self._sharing.kept_names()
+
+    def take_orders(self) -> Orders:
+        """What the next frame must order before its segments; each order is given once."""
         released, self._released = tuple(self._released), []
-        return released
+        return Orders(released, self._sharing.take_orders())
 
     # ------------------------------------------------------------ what is sent
 
@@ -211,6 +231,7 @@ class Batcher:
         self._admit()
         self._grow()
         self._groups.arrange([slot for slot, live in self._live.items() if live.answering], self._rhythm.batches)
+        self._sharing.fit(self._memory.left(self._groups.batches()))
         group, slot = self._ready_group(), self._ready_prompt()
         due = self._since_chunk >= len(self._groups)
         if slot is not None and due:
@@ -236,7 +257,7 @@ class Batcher:
         if flying >= (1 if beside_answers else self._limits.flight_max + 1):
             return None
         ready = (slot for slot, live in self._live.items() if live.pending and not live.flying and not live.answering)
-        return next(ready, None)
+        return next((slot for slot in ready if not self._sharing.awaits(slot)), None)
 
     def _width(self, group: Group) -> int:
         most = self._limits.chunk_tokens
@@ -261,18 +282,32 @@ class Batcher:
         return found
 
     def _cut(self, slot: int, live: _Live, width: int) -> Turn:
+        spec, name = (None, b"") if live.begun else (live.spec, self._begin(slot, live))
         guesses = self._guesses(slot, live)
-        count = min(len(live.pending), width)
+        count = self._sharing.stretch(slot, min(len(live.pending), width))
         tokens = tuple(live.pending.popleft() for _ in range(count))
         sample = not live.pending
         drafts = guesses[: width - count] if sample else ()
-        spec = live.spec if live.position == 0 else None
-        turn = Turn(slot, live.position, tokens + drafts, sample, spec, len(drafts))
+        turn = Turn(slot, live.position, tokens + drafts, sample, spec, len(drafts), name)
         live.position += len(turn.tokens)
         live.flying, live.riding, live.rejected = sample, drafts, 0
+        self._sharing.reach(slot, live.position - len(drafts))
         live.asked.passes += 1
         live.chunks.append(count)
         return turn
+
+    def _begin(self, slot: int, live: _Live) -> bytes:
+        """Let the slot begin after the kept prefix that this names; b"" at its first token."""
+        live.begun = True
+        prefix = self._sharing.begin(slot)
+        if prefix is None:
+            return b""
+        for _ in range(prefix.tokens):
+            live.pending.popleft()
+        live.position = live.computed = prefix.tokens
+        if not live.asked.preempted:
+            live.asked.cached = live.asked.prompt_done = min(live.spec.prompt_tokens, prefix.tokens)
+        return prefix.name
 
     # ------------------------------------------------------------ who has a slot, and memory
 
@@ -289,6 +324,7 @@ class Batcher:
             # Its turn comes after one of each that runs: were it first, a stream of short requests would starve them.
             self._live[self._next_slot] = _Live(asked, spec, deque(asked.tokens))
             self._memory.reserve(self._next_slot, len(asked.tokens), asked.tokens_max)
+            self._sharing.expect(self._next_slot, asked.tokens, asked.spec.opening_tokens)
             self._next_slot += 1
 
     def _has_room(self, asked: Asked, without: Sequence[int] = ()) -> bool:
@@ -348,7 +384,8 @@ class Batcher:
         if not self._flight or [turn.slot for turn in self._flight[0][0].turns] != [row.slot for row in rows]:
             raise ValueError(f"slots {', '.join(str(row.slot) for row in rows)} came back out of order")
         sent, number, moved = self._flight.popleft()
-        self._rhythm.saw(len(sent.turns) * sent.width, stage_s, moved)
+        if not any(row.missed for row in rows):
+            self._rhythm.saw(len(sent.turns) * sent.width, stage_s, moved)
         self._groups.came_back(number)
         return [self._took(row) for row in rows]
 
@@ -356,6 +393,9 @@ class Batcher:
         live = self._live.get(row.slot)
         if live is None:
             return self._took_late(row)
+        if row.missed:
+            self._begin_anew(row.slot, live)
+            return None
         asked = live.asked
         live.computed += live.chunks.popleft()
         asked.prompt_done = max(asked.prompt_done, min(live.spec.prompt_tokens, live.computed))
@@ -363,6 +403,8 @@ class Batcher:
             live.flying = False
             live.take(row)
             asked.tokens.extend(row.tokens)
+            self._sharing.grow(row.slot, row.tokens)
+            self._sharing.reach(row.slot, live.position)
             if not live.answering:
                 live.answering, self._groups.arranged = True, False
         if row.finish:
@@ -374,6 +416,8 @@ class Batcher:
         asked = self._preempted.get(row.slot)
         if asked is None:
             return None
+        if row.missed:
+            self._sharing.distrust()
         asked.flying -= 1
         if not asked.flying:
             del self._preempted[row.slot]
@@ -382,12 +426,25 @@ class Batcher:
             self._line.leave(asked.request)
         return _progress(asked, row)
 
+    def _begin_anew(self, slot: int, live: _Live) -> None:
+        """A shard lacked what the slot began from: compute all of its prompt, in a new slot."""
+        del self._live[slot]
+        self._released.append(slot)
+        anew, self._next_slot = self._next_slot, self._next_slot + 1
+        live.asked.cached = 0
+        self._live[anew] = _Live(live.asked, live.spec, deque(live.asked.tokens))
+        self._memory.rename(slot, anew)
+        self._sharing.begin_anew(slot, anew)
+
     def _let_go(self, slot: int) -> None:
         del self._live[slot]
         self._memory.let_go(slot)
         self._released.append(slot)
         self._groups.leave(slot)
+        self._sharing.end(slot, self._memory.left(self._groups.batches()))
 
 
 def _progress(asked: Asked, row: Returned) -> Progress:
-    return Progress(asked.request, asked.passes, asked.prompt_done, bool(row.finish), asked.drafted, asked.accepted)
+    return Progress(
+        asked.request, asked.passes, asked.prompt_done, bool(row.finish), asked.drafted, asked.accepted, asked.cached
+    )

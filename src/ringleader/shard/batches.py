@@ -64,7 +64,7 @@ class Batch:
         """A row's caches, as those of one sequence; the row stays until `keep` is told otherwise."""
         self.undo()
         row = self.rows.index(slot)
-        return [_extracted(cache, row) for cache in self.caches]
+        return [row_alone(cache, row) for cache in self.caches]
 
     def step_back(self, counts: Sequence[int]) -> None:
         """Forget the last `counts[i]` positions of row i: what is not forgotten in all of them is padding."""
@@ -142,9 +142,10 @@ def _extend(cache: Any, other: Any) -> None:
     cache.extend(other)
 
 
-def _extracted(cache: Any, row: int) -> Any:
+def row_alone(cache: Any, row: int) -> Any:
+    """A row of a batch's cache, as the cache of one sequence."""
     if isinstance(cache, CacheList):
-        return CacheList(*(_extracted(part, row) for part in cache.caches))
+        return CacheList(*(row_alone(part, row) for part in cache.caches))
     if _is_counter(cache):
         alone = KVCache()
         alone.offset = int(cache.offset[row].item())

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import mlx.core as mx
@@ -19,6 +20,8 @@ from ringleader.shard.activations import DTYPES, Activation, FrameRefused, pack,
 from ringleader.shard.batcher import Segments, Turn
 from ringleader.shard.batches import Batch
 from ringleader.shard.closing import Closer
+from ringleader.shard.kept import Kept, state_tokens_of
+from ringleader.shard.prefixes import BLOCK_TOKENS, Keep, Orders, name_of
 from ringleader.shard.prepared import Prepared, can_prepare
 from ringleader.shard.sampler import Picked, Sampler, pick_rows
 from ringleader.shard.slice import Slice, cache_arrays
@@ -27,13 +30,18 @@ from ringleader.tokenizer import Tokenizer
 from ringleader.values import Coding, Ride, SlotSpec
 
 
+class PrefixMissing(Exception):
+    """This shard lacks what the frame's slot begins from: the frame travels on without a tensor."""
+
+
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """One shard's part of a frame: an activation; the tail's picks, one for each segment; None where only slots were
-    released. `seconds` it took."""
+    """One shard's part of a frame: an activation; the tail's picks, one for each segment; None where there was nothing
+    to compute: no segment, or one that `missed` a prefix here or in a shard before. `seconds` it took."""
 
     out: Activation | tuple[Picked, ...] | None
     seconds: float = 0.0
+    missed: bool = False
 
 
 @dataclass(slots=True)
@@ -75,6 +83,8 @@ class Engine:
         self._part = part
         self._slots: dict[int, _Slot] = {}
         self._batches: dict[int, Batch] = {}
+        self._kept = Kept()
+        self._missed: set[int] = set()  # slots whose prefixes were missing: they compute nothing until released
         self._slots_max = slots_max
         self._tokenizer = tokenizer
         self._eos = frozenset(tokenizer.eos_ids if tokenizer else ())
@@ -99,20 +109,68 @@ class Engine:
         """Bytes of one token's activation on the wire."""
         return int(self._part.hidden_size) * int(self._part.activation_dtype.size)
 
+    @cached_property
+    def state_tokens(self) -> int:
+        """How many tokens' room is taken by what layers hold that cannot be cut at a position; 0 without such ones."""
+        return state_tokens_of(self._part)
+
     def memory_bytes(self) -> int:
         """What MLX holds in this process."""
         return int(mx.get_active_memory())
 
     def reset(self) -> None:
-        """Forget every slot."""
+        """Forget every slot, and whatever is kept."""
         self._slots.clear()
         self._batches.clear()
+        self._missed.clear()
+        self.forget_kept()
+
+    def kept_names(self) -> frozenset[bytes]:
+        """Of all blocks that are kept."""
+        return self._kept.names()
+
+    def forget_kept(self) -> None:
+        """Keep no prefix any longer. Unknown to the head, who hears of it when a slot is to begin from one."""
+        self._kept.clear()
         mx.clear_cache()
+
+    def obey(self, orders: Orders) -> None:
+        """Carry out what a frame orders before its segments. Raises FrameRefused."""
+        for order in orders.kept:
+            if isinstance(order, Keep):
+                self._keep(order)
+            else:
+                self._kept.drop(order)
+        self.release(orders.released)
+
+    def miss(self, sent: Segments) -> None:
+        """A shard before this one lacked what these slots begin from."""
+        self._missed.update(turn.slot for turn in sent.turns)
+
+    def _keep(self, order: Keep) -> None:
+        slot = self._slots.get(order.slot)
+        if slot is None:
+            if order.slot in self._missed:
+                return
+            raise FrameRefused(f"slot {order.slot} is not known here, and something of it is to be kept")
+        if order.stop > slot.position or (order.state and order.stop != slot.position):
+            raise FrameRefused(f"slot {order.slot} is at {slot.position}, and is to be kept up to {order.stop}")
+        tokens = () if slot.sampler is None else slot.sampler.taken(order.start, order.stop)
+        if tokens and order.names and name_of(order.parent, tokens[:BLOCK_TOKENS]) != order.names[0]:
+            raise FrameRefused(f"what is to be kept of slot {order.slot} is named after other tokens")
+        slot.undo()
+        if not slot.batch:
+            self._kept.keep(order, slot.caches, None, tokens)
+            return
+        batch = self._batches[slot.batch]
+        batch.undo()
+        self._kept.keep(order, batch.caches, batch.rows.index(order.slot), tokens)
 
     def release(self, slots: tuple[int, ...]) -> None:
         """Forget these slots; unknown ones are none of our business."""
         for slot in slots:
             self._slots.pop(slot, None)
+            self._missed.discard(slot)
         for number, batch in list(self._batches.items()) if slots else []:
             batch.keep([row for row in batch.rows if row in self._slots])  # now: others may count on the memory
             if not batch.rows:
@@ -124,7 +182,7 @@ class Engine:
         """Compute this shard's part of one frame. The tail's answer is what it picked for each of its segments
         (nothing for one that does not sample).
 
-        Raises FrameRefused.
+        Raises FrameRefused, and PrefixMissing.
         """
         shape = (len(sent.turns), sent.width, self._part.hidden_size)
         plain = None if received is None else unpacked(received, shape)
@@ -273,19 +331,34 @@ class Engine:
     def _slot(self, turn: Turn) -> _Slot:
         slot = self._slots.get(turn.slot)
         if slot is None:
-            if turn.spec is None or turn.position != 0:
-                raise FrameRefused(f"slot {turn.slot} is not known here and its frame does not begin it")
-            if len(self._slots) >= self._slots_max:
-                raise FrameRefused(f"{self._slots_max} slots are in use, no room for slot {turn.slot}")
-            sampler = self._sampler(turn.spec) if self._part.tail else None
-            caches = self._part.make_caches()
-            steady = can_prepare(caches) and not (turn.spec.grammar and turn.spec.followers)
-            slot = self._slots[turn.slot] = _Slot(caches, sampler, steady)
+            slot = self._slots[turn.slot] = self._begun(turn)
         if not 0 <= slot.position - turn.position <= slot.guessed:
             raise FrameRefused(f"slot {turn.slot} is at {slot.position}, its frame at {turn.position}")
         if turn.drafts and not self.steps_back:
             raise FrameRefused(f"slot {turn.slot} comes with drafts, and this shard cannot step back")
         return slot
+
+    def _begun(self, turn: Turn) -> _Slot:
+        """A new slot, which stands where its first segment is to go on."""
+        if turn.slot in self._missed:
+            raise PrefixMissing
+        if turn.spec is None or (turn.position and not turn.begins_from):
+            raise FrameRefused(f"slot {turn.slot} is not known here and its frame does not begin it")
+        if len(self._slots) >= self._slots_max:
+            raise FrameRefused(f"{self._slots_max} slots are in use, no room for slot {turn.slot}")
+        caches = self._part.make_caches()
+        found = self._kept.begin(turn.begins_from, caches)
+        if found is None:
+            self._missed.add(turn.slot)
+            raise PrefixMissing
+        position, tokens = found
+        if position != turn.position:
+            raise FrameRefused(f"slot {turn.slot} begins at {position}, its frame at {turn.position}")
+        sampler = self._sampler(turn.spec) if self._part.tail else None
+        if sampler is not None:
+            sampler.extend_prompt(tokens)
+        steady = can_prepare(caches) and not (turn.spec.grammar and turn.spec.followers)
+        return _Slot(caches, sampler, steady, position)
 
     def _sampler(self, spec: SlotSpec) -> Sampler:
         pending: Future[Any] | None = None

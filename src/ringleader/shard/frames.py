@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ringleader.shard.activations import Activation, FrameRefused
 from ringleader.shard.batcher import Segments, Turn
+from ringleader.shard.prefixes import BLOCK_TOKENS, NAME_BYTES, Drop, Keep, KeptOrder, Orders
 from ringleader.shard.sampler import Picked
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.wire import (
@@ -28,12 +29,15 @@ def frame(
     epoch: int,
     step: int,
     sent: Segments | None,
-    released: tuple[int, ...],
+    orders: Orders,
     activation: Activation | None,
     stage_s: tuple[float, ...] = (),
+    missed: bool = False,
 ) -> pb.Frame:
-    """The frame that carries `sent` (None: it only releases slots) to the next shard."""
-    message = pb.Frame(plan=plan, epoch=epoch, step=step, released=released, stage_us=_micros(stage_s))
+    """The frame that carries `sent` (None: orders alone) to the next shard; as good as none if it `missed` a prefix."""
+    message = pb.Frame(plan=plan, epoch=epoch, step=step, released=orders.released, stage_us=_micros(stage_s))
+    message.kept.extend(_kept_order(order) for order in orders.kept)
+    message.missed = missed
     if sent is not None:
         message.batch = sent.batch
         message.segments.extend(_segment(turn) for turn in sent.turns)
@@ -53,7 +57,33 @@ def _segment(turn: Turn) -> pb.Segment:
         tokens=turn.tokens,
         drafts=turn.drafts,
         spec=None if turn.spec is None else spec_to_wire(turn.spec),
+        begins_from=turn.begins_from,
     )
+
+
+def _kept_order(order: KeptOrder) -> pb.KeptOrder:
+    if isinstance(order, Drop):
+        return pb.KeptOrder(drop=pb.Drop(names=order.names, states=order.states))
+    keep = pb.Keep(slot=order.slot, parent=order.parent, start=order.start, stop=order.stop, state=order.state)
+    keep.names.extend(order.names)
+    return pb.KeptOrder(keep=keep)
+
+
+def orders_of(message: pb.Frame) -> Orders:
+    """What the frame orders before its segments. Raises FrameRefused when an order contradicts itself."""
+    return Orders(tuple(message.released), tuple(_order(each) for each in message.kept))
+
+
+def _order(message: pb.KeptOrder) -> KeptOrder:
+    if message.HasField("drop"):
+        return Drop(tuple(message.drop.names), tuple(message.drop.states))
+    m = message.keep
+    blocks = -(-(m.stop - m.start) // BLOCK_TOKENS)
+    if m.start > m.stop or blocks != len(m.names) or not (m.names or (m.state and m.parent)):
+        raise FrameRefused(f"{len(m.names)} blocks are to be kept at {m.start} to {m.stop} of slot {m.slot}")
+    if any(len(name) != NAME_BYTES for name in m.names):
+        raise FrameRefused(f"names of {NAME_BYTES} bytes are wanted for what is kept of slot {m.slot}")
+    return Keep(m.slot, m.parent, m.start, m.stop, tuple(m.names), m.state)
 
 
 def segments_of(message: pb.Frame) -> Segments | None:
@@ -77,6 +107,7 @@ def _turn(segment: pb.Segment) -> Turn:
         sample=segment.kind == pb.KIND_SAMPLE,
         spec=spec_from_wire(segment.spec) if segment.HasField("spec") else None,
         drafts=segment.drafts,
+        begins_from=segment.begins_from,
     )
 
 
@@ -100,11 +131,17 @@ def activation_of(message: pb.Frame) -> Activation:
 
 
 def sampled_frame(
-    plan: bytes, epoch: int, step: int, sent: Segments, picked: tuple[Picked, ...], stage_s: tuple[float, ...]
+    plan: bytes,
+    epoch: int,
+    step: int,
+    sent: Segments,
+    picked: tuple[Picked, ...],
+    stage_s: tuple[float, ...],
+    missed: bool = False,
 ) -> pb.Frame:
     """What the tail picked for the segments of `sent`, on its way to the head."""
     rows = [sampled(turn.slot, each) for turn, each in zip(sent.turns, picked, strict=True)]
-    return pb.Frame(plan=plan, epoch=epoch, step=step, sampled=rows, stage_us=_micros(stage_s))
+    return pb.Frame(plan=plan, epoch=epoch, step=step, sampled=rows, stage_us=_micros(stage_s), missed=missed)
 
 
 def sampled(slot: int, picked: Picked) -> pb.Sampled:
@@ -117,6 +154,11 @@ def sampled(slot: int, picked: Picked) -> pb.Sampled:
         drawn=picked.drawn,
         drafts=picked.drafts,
     )
+
+
+def missed_by(message: pb.Frame) -> tuple[int, ...]:
+    """Slots of a returned frame for which a shard lacked the prefix."""
+    return tuple(each.slot for each in message.sampled) if message.missed else ()
 
 
 def picked_of(message: pb.Sampled) -> Picked:

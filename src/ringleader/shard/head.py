@@ -7,18 +7,19 @@ by progress: frames in the ring of which none returns within `progress_deadline_
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from ringleader.errors import Busy, ContextTooLong
 from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Batcher, Limits, Progress, Returned, Segments
 from ringleader.shard.engine import Computed
-from ringleader.shard.frames import picked_of, stage_seconds
+from ringleader.shard.frames import missed_by, picked_of, stage_seconds
+from ringleader.shard.prefixes import Orders
 from ringleader.shard.sampler import Picked
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.wire import FINISH_TO_WIRE, logprob_to_wire, spec_from_wire
 
-Compute = Callable[[Segments | None, tuple[int, ...]], Awaitable[Computed]]
-Send = Callable[[Segments | None, tuple[int, ...], Computed], Awaitable[None]]
+Compute = Callable[[Segments | None, Orders], Awaitable[Computed]]
+Send = Callable[[Segments | None, Orders, Computed], Awaitable[None]]
 
 
 class Head:
@@ -99,11 +100,11 @@ class Head:
     def returned(self, frame: pb.Frame) -> None:
         """The oldest frame in the ring came back from the tail."""
         picked = {each.slot: picked_of(each) for each in frame.sampled}
-        self._took(picked, stage_seconds(frame))
+        self._took(picked, stage_seconds(frame), missed_by(frame))
 
-    def _took(self, picked: dict[int, Picked], stage_s: tuple[float, ...]) -> None:
+    def _took(self, picked: dict[int, Picked], stage_s: tuple[float, ...], missed: Collection[int] = ()) -> None:
         self._returns += 1
-        rows = [Returned(slot, each.tokens, each.finish, each.drafts) for slot, each in picked.items()]
+        rows = [Returned(slot, each.tokens, each.finish, each.drafts, slot in missed) for slot, each in picked.items()]
         try:
             progress = self._batcher.returned(rows, stage_s)
         except ValueError as error:
@@ -127,6 +128,8 @@ class Head:
             drawn=picked.drawn,
             drafted=progress.drafted,
             accepted=progress.accepted,
+            cached=progress.cached,
+            kept_tokens=self._batcher.kept_tokens,
         )
 
     async def drive(self) -> None:
@@ -135,20 +138,23 @@ class Head:
             self._wake.clear()
             while not self._lost and (sent := self._batcher.next_pass()) is not None:
                 await self._go(sent)
-            if not self._lost and (released := self._batcher.take_released()):
-                computed = await self._compute(None, released)
+            if not self._lost and (orders := self._batcher.take_orders()):
+                computed = await self._compute(None, orders)
                 if self._send is not None:
-                    await self._send(None, released, computed)
+                    await self._send(None, orders, computed)
             await self._sleep()
 
     async def _go(self, sent: Segments) -> None:
-        released = self._batcher.take_released()
-        computed = await self._compute(sent, released)
+        orders = self._batcher.take_orders()
+        computed = await self._compute(sent, orders)
         if isinstance(computed.out, tuple):
             picked = zip(sent.turns, computed.out, strict=True)
             self._took({turn.slot: each for turn, each in picked}, (computed.seconds,))
         elif self._send is not None:
-            await self._send(sent, released, computed)
+            await self._send(sent, orders, computed)
+        elif computed.missed:
+            slots = [turn.slot for turn in sent.turns]
+            self._took(dict.fromkeys(slots, Picked()), (computed.seconds,), slots)
 
     async def _sleep(self) -> None:
         """Until something comes; with frames in the ring, not for ever."""

@@ -11,6 +11,7 @@ import grpc.aio
 from ringleader.shard.activations import Activation
 from ringleader.shard.batcher import Segments
 from ringleader.shard.frames import frame, sampled_frame
+from ringleader.shard.prefixes import Orders
 from ringleader.shard.sampler import Picked
 from ringleader.trust.channels import open_channel
 from ringleader.trust.credentials import Credentials
@@ -72,21 +73,24 @@ class NextLink:
     async def send(
         self,
         sent: Segments | None,
-        released: tuple[int, ...],
+        orders: Orders,
         activation: Activation | None,
         stage_s: tuple[float, ...] = (),
+        missed: bool = False,
     ) -> None:
         """Send one frame, soon; a broken link is told through `on_break`, not raised."""
         self.step += 1
-        message = frame(self._plan, self._epoch, self.step, sent, released, activation, stage_s)
+        message = frame(self._plan, self._epoch, self.step, sent, orders, activation, stage_s, missed)
         if sent is not None and not sent.batch and not sent.drafts and sent.turns[0].sample and sent.turns[0].position:
             self.frame_bytes = message.ByteSize()
         await self._outbox.put(message)
 
-    async def send_sampled(self, sent: Segments, picked: tuple[Picked, ...], stage_s: tuple[float, ...]) -> None:
+    async def send_sampled(
+        self, sent: Segments, picked: tuple[Picked, ...], stage_s: tuple[float, ...], missed: bool = False
+    ) -> None:
         """Send what the tail picked back to the head, soon."""
         self.step += 1
-        await self._outbox.put(sampled_frame(self._plan, self._epoch, self.step, sent, picked, stage_s))
+        await self._outbox.put(sampled_frame(self._plan, self._epoch, self.step, sent, picked, stage_s, missed))
 
     async def _write_all(self) -> None:
         """Write what is sent, in order. Of a link that broke, nothing is kept: nobody may wait for room."""

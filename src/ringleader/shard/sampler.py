@@ -89,6 +89,10 @@ class Sampler:
         if self._lookup is not None:
             self._lookup.extend(tokens)
 
+    def taken(self, start: int, stop: int) -> tuple[int, ...]:
+        """Tokens `start` to `stop` of the prompt and the answer after it."""
+        return tuple(self._history[start:stop])
+
     @property
     def generated(self) -> int:
         """Tokens returned so far, followers and end token included."""

@@ -20,11 +20,13 @@ from mlx_lm.models.cache import KVCache
 from ringleader.errors import NotTrusted
 from ringleader.shard.activations import Activation, FrameRefused, can_code
 from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Limits, Segments
-from ringleader.shard.engine import Computed, Engine
-from ringleader.shard.frames import FRAME_BYTES_MAX, activation_of, segments_of, stage_seconds
+from ringleader.shard.engine import Computed, Engine, PrefixMissing
+from ringleader.shard.frames import FRAME_BYTES_MAX, activation_of, orders_of, segments_of, stage_seconds
 from ringleader.shard.head import Head
 from ringleader.shard.link import NextLink
 from ringleader.shard.pace import Pace
+from ringleader.shard.prefixes import Orders
+from ringleader.shard.sampler import Picked
 from ringleader.shard.trace import Tracer
 from ringleader.trust.credentials import Credentials
 from ringleader.v1 import ring_pb2 as pb
@@ -100,6 +102,7 @@ class ShardService(rpc.RingServicer):
             ride=RIDE_TO_WIRE[self._engine.ride],
             slot_tokens=self._engine.slot_tokens,
             steps_back=self._engine.steps_back,
+            state_tokens=await self._on_thread(lambda: self._engine.state_tokens),
         )
 
     async def Link(self, request: pb.LinkRequest, context: Context) -> pb.LinkReply:
@@ -167,6 +170,8 @@ class ShardService(rpc.RingServicer):
             kv_slot=request.slot_tokens,
             ride=RIDE_FROM_WIRE[request.ride],
             machines=tuple(request.machines) or tuple(range(request.shards)),
+            keeps=not request.no_prefixes,
+            state_tokens=request.state_tokens,
         )
         link = self._next
         self._head = Head(
@@ -249,38 +254,47 @@ class ShardService(rpc.RingServicer):
             if frame.sampled:
                 self._head.returned(frame)
             return
-        sent, released = segments_of(frame), tuple(frame.released)
-        received = None if sent is None else activation_of(frame)
-        computed = await self._on_thread(self._run, sent, released, received, frame.step)
+        sent, orders = segments_of(frame), orders_of(frame)
+        received = None if sent is None or frame.missed else activation_of(frame)
+        computed = await self._on_thread(self._run, sent, orders, received, frame.step, frame.missed)
         link = self._next
         if link is None:
             raise FrameRefused("this shard has no next one")
-        so_far = stage_seconds(frame)
-        if isinstance(computed.out, tuple) and sent is not None:
-            await link.send_sampled(sent, computed.out, (*so_far, computed.seconds))
-        elif not self._engine.is_tail:
-            await self._send(sent, released, computed, so_far)
+        so_far = (*stage_seconds(frame), computed.seconds)
+        if not self._engine.is_tail:
+            await self._send(sent, orders, computed, so_far)
+        elif sent is not None:
+            picked = computed.out if isinstance(computed.out, tuple) else (Picked(),) * len(sent.turns)
+            await link.send_sampled(sent, picked, so_far, computed.missed)
 
     async def _send(
-        self, sent: Segments | None, released: tuple[int, ...], computed: Computed, so_far: tuple[float, ...] = ()
+        self, sent: Segments | None, orders: Orders, computed: Computed, stage_s: tuple[float, ...] | None = None
     ) -> None:
         """Hand our part to the link, which sends it while the next frame is computed."""
         activation = computed.out if isinstance(computed.out, Activation) else None
+        stage_s = (computed.seconds,) if stage_s is None else stage_s
         if self._next is not None:
-            await self._next.send(sent, released, activation, (*so_far, computed.seconds) if activation else ())
+            await self._next.send(sent, orders, activation, stage_s if activation else (), computed.missed)
 
-    async def _compute(self, sent: Segments | None, released: tuple[int, ...]) -> Computed:
+    async def _compute(self, sent: Segments | None, orders: Orders) -> Computed:
         """The head's part of a frame."""
-        return await self._on_thread(self._run, sent, released, None, self._next.step + 1 if self._next else 0)
+        return await self._on_thread(self._run, sent, orders, None, self._next.step + 1 if self._next else 0)
 
     def _run(
-        self, sent: Segments | None, released: tuple[int, ...], received: Activation | None, step: int
+        self, sent: Segments | None, orders: Orders, received: Activation | None, step: int, missed: bool = False
     ) -> Computed:
+        """Our part of a frame; of one that `missed` a prefix before it came here, the orders alone."""
         begun = time.perf_counter()
-        self._engine.release(released)
+        self._engine.obey(orders)
         if sent is None:
             return Computed(None, time.perf_counter() - begun)
-        out = self._engine.run(sent, received)
+        if missed:
+            self._engine.miss(sent)
+            return Computed(None, time.perf_counter() - begun, missed=True)
+        try:
+            out = self._engine.run(sent, received)
+        except PrefixMissing:
+            return Computed(None, time.perf_counter() - begun, missed=True)
         computed_s = time.perf_counter() - begun
         if self._pace is not None:
             self._pace.wait(begun, len(sent.turns) * sent.width)

@@ -33,6 +33,7 @@ class Asked:
     place: int = 0
     passes: int = 0
     prompt_done: int = 0
+    cached: int = 0  # tokens that its first slot did not compute: kept prefixes had them
     flying: int = 0
     preempted: int = 0
     drafted: int = 0
@@ -123,6 +124,14 @@ class Reservations:
     def let_go(self, slot: int) -> None:
         del self._slots[slot], self._most[slot]
 
+    def rename(self, slot: int, anew: int) -> None:
+        """The slot goes on under another number."""
+        self._slots[anew], self._most[anew] = self._slots.pop(slot), self._most.pop(slot)
+
+    def left(self, batches: Iterable[Collection[int]]) -> int:
+        """Tokens that neither slots nor their batches' padding take."""
+        return self.tokens_max - sum(self._slots.values()) - sum(self.padding(rows) for rows in batches)
+
     def padding(self, rows: Collection[int]) -> int:
         """What a batch of these slots adds to what they hold one by one."""
         sizes = [self._slots[row] for row in rows]
@@ -130,8 +139,7 @@ class Reservations:
 
     def fit(self, more: int, batches: Iterable[Collection[int]]) -> bool:
         """Whether `more` tokens fit beside all slots, which ride in these batches."""
-        padding = sum(self.padding(rows) for rows in batches)
-        return sum(self._slots.values()) + padding + more <= self.tokens_max
+        return more <= self.left(batches)
 
     def admits(self, asked: Asked, batches: Iterable[Collection[int]], freed: int = 0) -> bool:
         """Whether a request may begin, when `freed` tokens were given back before.

@@ -72,7 +72,7 @@ class HelloRequest(_message.Message):
     def __init__(self, version: _Optional[int] = ...) -> None: ...
 
 class HelloReply(_message.Message):
-    __slots__ = ("version", "plan", "first_layer", "stop_layer", "slots", "memory_bytes", "ride", "slot_tokens", "steps_back")
+    __slots__ = ("version", "plan", "first_layer", "stop_layer", "slots", "memory_bytes", "ride", "slot_tokens", "steps_back", "state_tokens")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
     FIRST_LAYER_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +82,7 @@ class HelloReply(_message.Message):
     RIDE_FIELD_NUMBER: _ClassVar[int]
     SLOT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     STEPS_BACK_FIELD_NUMBER: _ClassVar[int]
+    STATE_TOKENS_FIELD_NUMBER: _ClassVar[int]
     version: int
     plan: bytes
     first_layer: int
@@ -91,10 +92,11 @@ class HelloReply(_message.Message):
     ride: Ride
     slot_tokens: int
     steps_back: bool
-    def __init__(self, version: _Optional[int] = ..., plan: _Optional[bytes] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., ride: _Optional[_Union[Ride, str]] = ..., slot_tokens: _Optional[int] = ..., steps_back: _Optional[bool] = ...) -> None: ...
+    state_tokens: int
+    def __init__(self, version: _Optional[int] = ..., plan: _Optional[bytes] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., ride: _Optional[_Union[Ride, str]] = ..., slot_tokens: _Optional[int] = ..., steps_back: _Optional[bool] = ..., state_tokens: _Optional[int] = ...) -> None: ...
 
 class LinkRequest(_message.Message):
-    __slots__ = ("plan", "epoch", "index", "shards", "next_address", "next_node", "term", "master", "share", "ride", "slot_tokens", "coding", "machines", "drafts")
+    __slots__ = ("plan", "epoch", "index", "shards", "next_address", "next_node", "term", "master", "share", "ride", "slot_tokens", "coding", "machines", "drafts", "no_prefixes", "state_tokens")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -109,6 +111,8 @@ class LinkRequest(_message.Message):
     CODING_FIELD_NUMBER: _ClassVar[int]
     MACHINES_FIELD_NUMBER: _ClassVar[int]
     DRAFTS_FIELD_NUMBER: _ClassVar[int]
+    NO_PREFIXES_FIELD_NUMBER: _ClassVar[int]
+    STATE_TOKENS_FIELD_NUMBER: _ClassVar[int]
     plan: bytes
     epoch: int
     index: int
@@ -123,7 +127,9 @@ class LinkRequest(_message.Message):
     coding: Coding
     machines: _containers.RepeatedScalarFieldContainer[int]
     drafts: bool
-    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., index: _Optional[int] = ..., shards: _Optional[int] = ..., next_address: _Optional[str] = ..., next_node: _Optional[str] = ..., term: _Optional[int] = ..., master: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., ride: _Optional[_Union[Ride, str]] = ..., slot_tokens: _Optional[int] = ..., coding: _Optional[_Union[Coding, str]] = ..., machines: _Optional[_Iterable[int]] = ..., drafts: _Optional[bool] = ...) -> None: ...
+    no_prefixes: bool
+    state_tokens: int
+    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., index: _Optional[int] = ..., shards: _Optional[int] = ..., next_address: _Optional[str] = ..., next_node: _Optional[str] = ..., term: _Optional[int] = ..., master: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., ride: _Optional[_Union[Ride, str]] = ..., slot_tokens: _Optional[int] = ..., coding: _Optional[_Union[Coding, str]] = ..., machines: _Optional[_Iterable[int]] = ..., drafts: _Optional[bool] = ..., no_prefixes: _Optional[bool] = ..., state_tokens: _Optional[int] = ...) -> None: ...
 
 class LinkReply(_message.Message):
     __slots__ = ()
@@ -146,7 +152,7 @@ class Share(_message.Message):
     def __init__(self, digest: _Optional[str] = ..., first_layer: _Optional[int] = ..., stop_layer: _Optional[int] = ..., layers: _Optional[int] = ..., kv_tokens: _Optional[int] = ..., kv_bits: _Optional[int] = ...) -> None: ...
 
 class Frame(_message.Message):
-    __slots__ = ("plan", "epoch", "step", "segments", "tensor", "dtype", "shape", "released", "sampled", "batch", "coding", "stage_us")
+    __slots__ = ("plan", "epoch", "step", "segments", "tensor", "dtype", "shape", "released", "sampled", "batch", "coding", "stage_us", "kept", "missed")
     PLAN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -159,6 +165,8 @@ class Frame(_message.Message):
     BATCH_FIELD_NUMBER: _ClassVar[int]
     CODING_FIELD_NUMBER: _ClassVar[int]
     STAGE_US_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    MISSED_FIELD_NUMBER: _ClassVar[int]
     plan: bytes
     epoch: int
     step: int
@@ -171,10 +179,44 @@ class Frame(_message.Message):
     batch: int
     coding: Coding
     stage_us: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., step: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., tensor: _Optional[bytes] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., released: _Optional[_Iterable[int]] = ..., sampled: _Optional[_Iterable[_Union[Sampled, _Mapping]]] = ..., batch: _Optional[int] = ..., coding: _Optional[_Union[Coding, str]] = ..., stage_us: _Optional[_Iterable[int]] = ...) -> None: ...
+    kept: _containers.RepeatedCompositeFieldContainer[KeptOrder]
+    missed: bool
+    def __init__(self, plan: _Optional[bytes] = ..., epoch: _Optional[int] = ..., step: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., tensor: _Optional[bytes] = ..., dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., released: _Optional[_Iterable[int]] = ..., sampled: _Optional[_Iterable[_Union[Sampled, _Mapping]]] = ..., batch: _Optional[int] = ..., coding: _Optional[_Union[Coding, str]] = ..., stage_us: _Optional[_Iterable[int]] = ..., kept: _Optional[_Iterable[_Union[KeptOrder, _Mapping]]] = ..., missed: _Optional[bool] = ...) -> None: ...
+
+class KeptOrder(_message.Message):
+    __slots__ = ("keep", "drop")
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    DROP_FIELD_NUMBER: _ClassVar[int]
+    keep: Keep
+    drop: Drop
+    def __init__(self, keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ...) -> None: ...
+
+class Keep(_message.Message):
+    __slots__ = ("slot", "parent", "start", "stop", "names", "state")
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    slot: int
+    parent: bytes
+    start: int
+    stop: int
+    names: _containers.RepeatedScalarFieldContainer[bytes]
+    state: bool
+    def __init__(self, slot: _Optional[int] = ..., parent: _Optional[bytes] = ..., start: _Optional[int] = ..., stop: _Optional[int] = ..., names: _Optional[_Iterable[bytes]] = ..., state: _Optional[bool] = ...) -> None: ...
+
+class Drop(_message.Message):
+    __slots__ = ("names", "states")
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    names: _containers.RepeatedScalarFieldContainer[bytes]
+    states: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, names: _Optional[_Iterable[bytes]] = ..., states: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Segment(_message.Message):
-    __slots__ = ("slot", "position", "count", "kind", "spec", "tokens", "drafts")
+    __slots__ = ("slot", "position", "count", "kind", "spec", "tokens", "drafts", "begins_from")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -182,6 +224,7 @@ class Segment(_message.Message):
     SPEC_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     DRAFTS_FIELD_NUMBER: _ClassVar[int]
+    BEGINS_FROM_FIELD_NUMBER: _ClassVar[int]
     slot: int
     position: int
     count: int
@@ -189,7 +232,8 @@ class Segment(_message.Message):
     spec: SlotSpec
     tokens: _containers.RepeatedScalarFieldContainer[int]
     drafts: int
-    def __init__(self, slot: _Optional[int] = ..., position: _Optional[int] = ..., count: _Optional[int] = ..., kind: _Optional[_Union[Kind, str]] = ..., spec: _Optional[_Union[SlotSpec, _Mapping]] = ..., tokens: _Optional[_Iterable[int]] = ..., drafts: _Optional[int] = ...) -> None: ...
+    begins_from: bytes
+    def __init__(self, slot: _Optional[int] = ..., position: _Optional[int] = ..., count: _Optional[int] = ..., kind: _Optional[_Union[Kind, str]] = ..., spec: _Optional[_Union[SlotSpec, _Mapping]] = ..., tokens: _Optional[_Iterable[int]] = ..., drafts: _Optional[int] = ..., begins_from: _Optional[bytes] = ...) -> None: ...
 
 class LogitBias(_message.Message):
     __slots__ = ("token", "bias")
@@ -314,7 +358,7 @@ class Cancel(_message.Message):
     def __init__(self, request: _Optional[str] = ...) -> None: ...
 
 class HeadReport(_message.Message):
-    __slots__ = ("request", "tokens", "logprobs", "finish", "error", "passes", "prompt_done", "frame_bytes", "fault", "drawn", "drafted", "accepted")
+    __slots__ = ("request", "tokens", "logprobs", "finish", "error", "passes", "prompt_done", "frame_bytes", "cached", "kept_tokens", "fault", "drawn", "drafted", "accepted")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
@@ -323,6 +367,8 @@ class HeadReport(_message.Message):
     PASSES_FIELD_NUMBER: _ClassVar[int]
     PROMPT_DONE_FIELD_NUMBER: _ClassVar[int]
     FRAME_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CACHED_FIELD_NUMBER: _ClassVar[int]
+    KEPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
     DRAWN_FIELD_NUMBER: _ClassVar[int]
     DRAFTED_FIELD_NUMBER: _ClassVar[int]
@@ -335,8 +381,10 @@ class HeadReport(_message.Message):
     passes: int
     prompt_done: int
     frame_bytes: int
+    cached: int
+    kept_tokens: int
     fault: Fault
     drawn: int
     drafted: int
     accepted: int
-    def __init__(self, request: _Optional[str] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprob, _Mapping]]] = ..., finish: _Optional[_Union[Finish, str]] = ..., error: _Optional[str] = ..., passes: _Optional[int] = ..., prompt_done: _Optional[int] = ..., frame_bytes: _Optional[int] = ..., fault: _Optional[_Union[Fault, str]] = ..., drawn: _Optional[int] = ..., drafted: _Optional[int] = ..., accepted: _Optional[int] = ...) -> None: ...
+    def __init__(self, request: _Optional[str] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprob, _Mapping]]] = ..., finish: _Optional[_Union[Finish, str]] = ..., error: _Optional[str] = ..., passes: _Optional[int] = ..., prompt_done: _Optional[int] = ..., frame_bytes: _Optional[int] = ..., cached: _Optional[int] = ..., kept_tokens: _Optional[int] = ..., fault: _Optional[_Union[Fault, str]] = ..., drawn: _Optional[int] = ..., drafted: _Optional[int] = ..., accepted: _Optional[int] = ...) -> None: ...

@@ -14,6 +14,7 @@ from ringleader.errors import ContextTooLong
 from ringleader.shard.batcher import Batcher, Limits, Progress, Returned, Segments, Turn
 from ringleader.shard.waiting import YIELDS
 from ringleader.values import Finish, Sampling, SlotSpec
+from tests.unit.shard.lawful_kept import Store
 
 
 def spec(prompt_tokens: int, max_tokens: int = 10, seed: int = 0) -> SlotSpec:
@@ -79,14 +80,19 @@ class Ring:
     released: dict[int, str] = field(default_factory=dict)  # slot to the request that had it
     rows: dict[int, list[int]] = field(default_factory=dict)  # of each batch, as the shards have them
     batches: int = 0  # frames of batches that were sent
+    shares: bool = False  # prompts begin alike
+    kept: Store = field(default_factory=Store)
+    begun: dict[int, Sequence] = field(default_factory=dict)  # all slots that ever were
     refused: int = 0
     drafts: int = 0  # that were sent
 
     def __post_init__(self) -> None:
         self.batcher = Batcher(self.limits)
+        self.kept.state_tokens = self.limits.state_tokens
 
     def submit(self, name: str, length: int, max_tokens: int, priority: int = 0) -> None:
-        tokens = tuple(token(name, -at) for at in range(1, length + 1))
+        shared = int(name[1:]) % 3 * length // 3 if self.shares else 0
+        tokens = tuple(token("" if at <= shared else name, -at) for at in range(1, length + 1))
         seed = len(self.by_seed) + 1
         if self.known(name):
             assert not self.batcher.submit(name, tokens, spec(length, max_tokens)), "the name is taken"
@@ -117,7 +123,7 @@ class Ring:
             self.check_turn(turn)
         self.flight.append(sent)
         assert len(self.flight) == self.batcher.in_flight <= self.limits.flight_max + 2
-        self.check_room()
+        self.check_room({turn.slot for turn in sent.turns if turn.spec is not None})
         self.check_fairness({turn.slot for turn in sent.turns})
         return sent
 
@@ -147,7 +153,7 @@ class Ring:
         sequence = self.live[turn.slot]
         assert turn.position == sequence.sent, "positions are contiguous"
         assert not sequence.sampling, "one sampling segment of a slot at a time"
-        assert (turn.spec is not None) == (turn.position == 0)
+        assert (turn.spec is not None) == (turn.position == 0 or bool(turn.begins_from))
         assert 0 < len(turn.tokens) <= self.limits.chunk_tokens
         certain = turn.tokens[: len(turn.tokens) - turn.drafts]
         assert certain, "drafts come behind what is known"
@@ -168,10 +174,13 @@ class Ring:
         assert not wanted.over and not wanted.slot
         assert turn.spec == replace(wanted.spec, resumed_tokens=len(wanted.answer))
         wanted.slot = turn.slot
-        self.live[turn.slot] = Sequence(name, [*wanted.prompt, *wanted.answer])
+        sequence = Sequence(name, [*wanted.prompt, *wanted.answer], turn.position)
+        self.kept.begin(turn.begins_from, turn.position, sequence.owed)
+        self.live[turn.slot] = self.begun[turn.slot] = sequence
 
-    def check_room(self) -> None:
-        """What the shards hold, padding of batches and the steps in which caches grow included."""
+    def check_room(self, new: set[int]) -> None:
+        """What the shards hold, padding of batches and the steps in which caches grow included. Kept prefixes have what
+        is left, and those that a slot is about to begin from, or did with this frame."""
         held = {slot: self.limits.kv_slot + self.rounded(each.reach) for slot, each in self.live.items()}
         total = sum(held.values())
         for rows in self.rows.values():
@@ -179,6 +188,12 @@ class Ring:
             total += len(sizes) * max(sizes, default=0) - sum(sizes)  # a row is as long as the longest
         assert len(self.live) <= self.limits.slots_max
         assert total <= self.limits.kv_tokens_max + (self.limits.kv_slot if len(self.live) == 1 else 0)
+        # Padding of batches that are about to be parted is not counted: it goes with their next frame.
+        if self.kept.room and sum(held.values()) + self.kept.room > self.limits.kv_tokens_max:
+            coming = [wanted for wanted in self.asked.values() if not wanted.over and wanted.slot in {0, *new}]
+            needed = [(*wanted.prompt, *wanted.answer) for wanted in coming]
+            for tokens in self.kept.blocks.values():
+                assert any(each[: len(tokens)] == tokens for each in needed), "kept without room"
 
     def check_fairness(self, chosen: set[int]) -> None:
         for slot, sequence in self.live.items():
@@ -236,7 +251,10 @@ class Ring:
             self.collect_released(name)
 
     def collect_released(self, cancelled: str = "") -> None:
-        for slot in self.batcher.take_released():
+        orders = self.batcher.take_orders()
+        self.kept.carry_out(orders, {slot: each.owed[: each.sent] for slot, each in self.begun.items()})
+        assert self.kept.room == self.batcher.kept_tokens and self.kept.whole()
+        for slot in orders.released:
             assert slot not in self.released, "released twice"
             gone = self.live.pop(slot, None)
             name = (
@@ -261,7 +279,8 @@ def at_random(ring: Ring, seed: int, steps: int) -> None:
         what = chance.choices(["submit", "send", "return", "cancel"], weights=(2, 10, 10, 1))[0]
         if what == "submit":
             priority = chance.choice([0, 0, 0, 1, -1])
-            ring.submit(chance.choice(NAMES), chance.randint(1, 14), chance.randint(1, 40), priority)
+            length = chance.randint(1, 150 if ring.shares else 14)
+            ring.submit(chance.choice(NAMES), length, chance.randint(1, 40), priority)
         elif what == "send":
             ring.send()
         elif what == "return":

@@ -38,12 +38,38 @@ def test_the_laws_hold_whatever_comes_in_whatever_order(limits: Limits, seed: in
     drain(ring)
 
 
+@settings(max_examples=80, deadline=None)
+@given(
+    limits=ALL_LIMITS,
+    chunk_tokens=st.integers(10, 80),
+    room=st.integers(150, 800),
+    state_tokens=st.sampled_from([0, 0, 1, 40]),
+    seed=st.integers(0, 2**32),
+)
+def test_the_laws_hold_where_prompts_begin_alike(
+    limits: Limits, chunk_tokens: int, room: int, state_tokens: int, seed: int
+) -> None:
+    ring = Ring(replace(limits, chunk_tokens=chunk_tokens, kv_tokens_max=room, state_tokens=state_tokens), shares=True)
+    at_random(ring, seed, 200)
+    drain(ring)
+
+
 def test_the_random_rings_have_batches_that_change() -> None:
     ring = Ring(Limits(chunk_tokens=6, flight_max=2, slots_max=6, ride="ragged", machines=(0, 1)))
     at_random(ring, 1, 300)
     assert len(ring.rows) > 1
     assert ring.batches > 10
     assert ring.drafts > 30
+
+
+def test_the_random_rings_begin_from_what_is_kept_and_drop_some() -> None:
+    for state_tokens in (0, 40):
+        limits = Limits(chunk_tokens=40, flight_max=2, kv_tokens_max=900, state_tokens=state_tokens)
+        ring = Ring(limits, shares=True)
+        at_random(ring, 1, 400)
+        drain(ring)
+        assert ring.kept.saved > 0
+        assert ring.kept.dropped > 5
 
 
 RAGGED = Limits(ride="ragged")
@@ -179,7 +205,7 @@ def test_cancelling_everything_releases_every_slot_and_forgets_the_queue() -> No
         batcher.submit(name, prompt(3), spec(3))
     turns = [only(batcher) for _ in range(3)]
     batcher.cancel_all()
-    assert sorted(batcher.take_released()) == sorted(turn.slot for turn in turns)
+    assert sorted(batcher.take_orders().released) == sorted(turn.slot for turn in turns)
     assert batcher.live == 0
     for turn in turns:
         assert back(batcher, turn, 1) is None

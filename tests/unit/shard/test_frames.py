@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ringleader.shard.activations import Activation, FrameRefused
 from ringleader.shard.batcher import Segments, Turn
 from ringleader.shard.frames import activation_of, frame, picked_of, sampled, sampled_frame, segments_of, stage_seconds
+from ringleader.shard.prefixes import NO_ORDERS, Orders
 from ringleader.shard.sampler import Picked
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.values import Sampling, SlotSpec, TokenLogprob
@@ -64,7 +65,7 @@ PASSES = st.one_of(
 
 @given(sent=PASSES, epoch=U32, step=st.integers(1, 2**63), released=st.lists(U32, max_size=4).map(tuple))
 def test_segments_come_out_as_they_went_in(sent: Segments, epoch: int, step: int, released: tuple[int, ...]) -> None:
-    message = travelled(frame(PLAN, epoch, step, sent, released, None))
+    message = travelled(frame(PLAN, epoch, step, sent, Orders(released), None))
     assert segments_of(message) == sent
     assert (message.plan, message.epoch, message.step, tuple(message.released)) == (PLAN, epoch, step, released)
 
@@ -73,7 +74,7 @@ def test_segments_come_out_as_they_went_in(sent: Segments, epoch: int, step: int
 def test_what_the_stages_took_comes_out_to_the_microsecond(stage_s: tuple[float, ...]) -> None:
     sent = Segments((Turn(1, 5, (7,), True, None),))
     for message in (
-        frame(PLAN, 1, 1, sent, (), None, stage_s),
+        frame(PLAN, 1, 1, sent, NO_ORDERS, None, stage_s),
         sampled_frame(PLAN, 1, 1, sent, (Picked((3,)),), stage_s),
     ):
         assert stage_seconds(travelled(message)) == pytest.approx(stage_s, abs=1e-6)
@@ -89,7 +90,7 @@ def test_what_was_picked_for_a_batch_names_each_of_its_slots() -> None:
 def test_an_activation_comes_out_as_it_went_in(data: bytes, dtype: str, shape: tuple[int, int, int]) -> None:
     turn = Segments((Turn(1, 0, (1,), True, None),))
     activation = Activation(data, dtype, shape)
-    assert activation_of(travelled(frame(PLAN, 1, 1, turn, (), activation))) == activation
+    assert activation_of(travelled(frame(PLAN, 1, 1, turn, NO_ORDERS, activation))) == activation
 
 
 @st.composite
@@ -113,11 +114,11 @@ def test_a_segment_of_nothing_but_drafts_or_one_that_does_not_sample_is_refused(
 ) -> None:
     sent = Segments((Turn(1, 5, tokens, sample, None, drafts=1),))
     with pytest.raises(FrameRefused, match="cannot have 1 drafts"):
-        segments_of(travelled(frame(PLAN, 1, 1, sent, (), None)))
+        segments_of(travelled(frame(PLAN, 1, 1, sent, NO_ORDERS, None)))
 
 
 def test_a_frame_that_only_releases_has_no_turn() -> None:
-    message = travelled(frame(PLAN, 1, 1, None, (3, 4), None))
+    message = travelled(frame(PLAN, 1, 1, None, Orders((3, 4)), None))
     assert segments_of(message) is None
     assert tuple(message.released) == (3, 4)
 
@@ -129,14 +130,14 @@ def test_a_decode_frame_does_not_grow_with_the_context(position: int, dtype: str
     turn = Segments((Turn(2**32 - 1, position, (2**32 - 1,), True, None),))
     activation = Activation(bytes(hidden * size), dtype, (1, 1, hidden))
     stage_s = (1.5,) * 4
-    message = frame(PLAN, 2**32 - 1, 2**63, turn, (2**32 - 1,), activation, stage_s)
+    message = frame(PLAN, 2**32 - 1, 2**63, turn, Orders((2**32 - 1,)), activation, stage_s)
     assert message.ByteSize() <= hidden * size + 100
     assert message.ByteSize() <= 2 * hidden * size + 200, "the promise of the benchmarks"
 
 
 def test_a_tensor_is_not_copied_into_another_form() -> None:
     row = struct.pack("<4f", 1.5, -2.0, 0.0, 3.25)
-    message = frame(PLAN, 1, 1, Segments((Turn(1, 0, (1,), True, None),)), (), Activation(row, "f32", (1, 1, 4)))
+    message = frame(PLAN, 1, 1, Segments((Turn(1, 0, (1,), True, None),)), NO_ORDERS, Activation(row, "f32", (1, 1, 4)))
     assert message.tensor == row, "raw little-endian floats"
 
 
