@@ -252,7 +252,8 @@ class Usage:
 
     `opening_tokens` are those of the prompt that open a forced call. `forced_tokens` of the
     `completion_tokens` needed no sampling; `passes` counts trips round the ring. `drafted_tokens` were guessed, and
-    `accepted_tokens` of them are in the answer.
+    `accepted_tokens` of them are in the answer. `cached_tokens` of the prompt were not computed for it: an earlier
+    request began alike, and its part was kept.
     """
 
     prompt_tokens: int
@@ -263,6 +264,7 @@ class Usage:
     passes: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

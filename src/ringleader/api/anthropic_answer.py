@@ -183,11 +183,11 @@ def first_usage(prompt_tokens: int) -> dict[str, Json]:
 
 
 def last_usage(usage: Usage) -> dict[str, Json]:
-    """The usage of one that is whole: what the first could not know is there again."""
+    """The usage of one that is whole: what the first could not know is there again. Input is what was not cached."""
     return {
-        "input_tokens": usage.prompt_tokens,
+        "input_tokens": usage.prompt_tokens - usage.cached_tokens,
         "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
+        "cache_read_input_tokens": usage.cached_tokens,
         "output_tokens": usage.completion_tokens,
         "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
     }

@@ -128,4 +128,11 @@ class Continuations:
         usages: list[Usage] = [text.finished.usage for text in self._texts if text.finished is not None]
         prompts = sum(usage.prompt_tokens for usage in usages[:: self._frame.choices])
         generated = sum(usage.completion_tokens for usage in usages)
-        return {"prompt_tokens": prompts, "completion_tokens": generated, "total_tokens": prompts + generated}
+        each = [usages[at : at + self._frame.choices] for at in range(0, len(usages), self._frame.choices)]
+        cached = sum(min(usage.cached_tokens for usage in choices) for choices in each)
+        return {
+            "prompt_tokens": prompts,
+            "completion_tokens": generated,
+            "total_tokens": prompts + generated,
+            "prompt_tokens_details": {"cached_tokens": cached},
+        }

@@ -208,7 +208,7 @@ class _Choice:
 def usage_body(usages: Mapping[int, Usage]) -> dict[str, Json]:
     """OpenAI's usage object over all choices, and what they cost the ring under `ringleader`.
 
-    They share one prompt, which counts once; what was generated is summed.
+    They share one prompt, which counts once, and as cached where none computed it; what was generated is summed.
     """
     prompt = usages[0]
     completion = sum(usage.completion_tokens for usage in usages.values())
@@ -217,6 +217,7 @@ def usage_body(usages: Mapping[int, Usage]) -> dict[str, Json]:
         "prompt_tokens": prompt.prompt_tokens,
         "completion_tokens": completion,
         "total_tokens": prompt.prompt_tokens + completion,
+        "prompt_tokens_details": {"cached_tokens": min(usage.cached_tokens for usage in usages.values())},
         "completion_tokens_details": {
             "reasoning_tokens": sum(usage.reasoning_tokens for usage in usages.values()),
             "accepted_prediction_tokens": accepted,

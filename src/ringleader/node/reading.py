@@ -194,6 +194,7 @@ def _counted(usage: Usage, word: Tokens) -> Usage:
         passes=word.passes,
         drafted_tokens=word.drafted,
         accepted_tokens=word.accepted,
+        cached_tokens=usage.cached_tokens if usage.passes else word.cached,  # of a resumed answer: as it began
     )
 
 

@@ -114,6 +114,7 @@ def test_usage_is_null_on_all_chunks_but_an_extra_last_one_where_it_was_asked_fo
         "prompt_tokens": 11,
         "completion_tokens": 7,
         "total_tokens": 18,
+        "prompt_tokens_details": {"cached_tokens": 0},
         "completion_tokens_details": {
             "reasoning_tokens": 2,
             "accepted_prediction_tokens": 4,
