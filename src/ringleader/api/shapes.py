@@ -195,11 +195,12 @@ class TextChoice(Shape):
 
 
 class TextUsage(Shape):
-    """A prompt counts once, however often it is continued."""
+    """A prompt counts once, however often it is continued; `cached_tokens` of it were computed before."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    prompt_tokens_details: dict[str, int]
 
 
 class TextBody(Shape):
