@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import secrets
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -173,7 +174,7 @@ async def open_ring(
     ear = Ear()
     programs = [under.program(index) for index in range(shards)]
     supervisors = [Supervisor("bench", lambda event: _heard(event, ready), program) for program in programs]
-    plan = PlanHash(f"{shards:032x}")
+    plan = PlanHash(secrets.token_hex(16))
     client = RingClient(
         plan=plan,
         epoch=1,

@@ -27,6 +27,7 @@ from ringleader.values import LayerRange
 
 EXIT_MODEL_FAULT = 3  # the model cannot be loaded: trying again will not help
 EXIT_ORPHANED = 4
+SWITCH_S = 0.0005  # the computing thread builds graphs in Python for milliseconds; frames must not wait for all of it
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 log = logging.getLogger("ringleader.shard")
@@ -58,6 +59,7 @@ class ShardOptions:
 def run(options: ShardOptions) -> int:
     """Serve until the parent dies or SIGTERM comes; the exit code."""
     _tie_to_parent()
+    sys.setswitchinterval(SWITCH_S)
     try:
         import uvloop
 
