@@ -18,11 +18,11 @@ from ringleader.api.contracts import ModelCard
 from ringleader.bench.orders import orders, say
 from ringleader.cluster.messages import Event, PlanWish, RequestArrived
 from ringleader.models.store import Store
-from ringleader.net.ring import Tokens
+from ringleader.net.ring import RingClient, Tokens
 from ringleader.node.answer import Desk
 from ringleader.node.ingress import Ingress
 from ringleader.node.shelf import Shelf
-from ringleader.values import Json, ModelId, NodeId, RequestId, SlotSpec
+from ringleader.values import Json, ModelId, NodeId, PlanHash, RequestId, SlotSpec
 
 TEXT = (
     "The clock on the harbour wall had stopped again, and nobody but the old woman cared. She set her basket down, "
@@ -34,20 +34,21 @@ SETTLE_S = 0.05  # for what accepting the requests left behind
 SETTLE_TURNS = 20  # of the loop, for what was read to be written
 
 
-class InstantRing:
+class InstantRing(RingClient):
     """Gives each of its requests a token a pass; the next pass comes when all of the last one was read and written on.
 
     So no token can ride on another's write: each is paid for alone, as when a real ring takes its time.
     """
 
     def __init__(self, desk: Desk, model: ModelId, ids: tuple[int, ...]) -> None:
+        super().__init__(PlanHash("0" * 32), 1, desk.tokens, lambda reason: None)
         self._desk = desk
         self._model = model
         self._ids = ids
         self._requests: list[RequestId] = []
         self._arrived = asyncio.Event()
 
-    def submit(self, request: RequestId, prompt: tuple[int, ...], spec: SlotSpec) -> None:
+    def submit(self, request: RequestId, prompt: tuple[int, ...], spec: SlotSpec, priority: int = 0) -> None:
         """As the master's hand on a ring."""
         self._requests.append(request)
         self._arrived.set()
@@ -60,19 +61,19 @@ class InstantRing:
         requests, self._requests = self._requests, []
         await self._settle(SETTLE_S)
         began, cpu = time.perf_counter(), time.process_time()
-        read = self._read()
+        read = self._tokens_read()
         for count in range(tokens):
             last = count == tokens - 1
             word = Tokens((self._ids[count % len(self._ids)],), (), "length" if last else "", "", count + 1, 1, 0)
             for request in requests:
                 self._desk.tokens(request, word)
-            while self._read() < read + streams * (count + 1):  # noqa: ASYNC110  # an event for each would cost more
+            while self._tokens_read() < read + streams * (count + 1):  # noqa: ASYNC110  # an event for each would cost more
                 await asyncio.sleep(0)
         await self._settle(0)
         wall_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
         return {"tokens": streams * tokens, "wall_s": wall_s, "cpu_s": cpu_s}
 
-    def _read(self) -> int:
+    def _tokens_read(self) -> int:
         meter = self._desk.meters.get(self._model)
         return 0 if meter is None else meter.tokens
 
@@ -117,8 +118,8 @@ async def _serve(directory: Path) -> None:
             asyncio.get_running_loop().call_soon(desk.dispatch, event.request, ring)
 
     desk = Desk(shelf, tell, PlanWish(context_tokens=CONTEXT))
-    ring: Any = InstantRing(desk, model, tuple(entry.voice.tokenizer.encode(TEXT)))
-    server = await serve(make_app(Ingress(OwnDesk(desk)), Nobody(), Nobody()))
+    ring = InstantRing(desk, model, tuple(entry.voice.tokenizer.encode(TEXT)))
+    server = await serve(make_app(Ingress(OwnDesk(desk)), Nobody(), Nobody()), port=0)
     say(url=server.url, model=model)
     async for order in orders():
         if "profile" in order:
