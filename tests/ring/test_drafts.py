@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ringleader.shard.batcher import Segments
+from ringleader.shard.prefixes import BLOCK_TOKENS
 from ringleader.shard.sampler import Picked
 from ringleader.values import Sampling, SlotSpec, TokenLogprob
 from tests.ring.test_batching import GRAMMARS, PASSES_MAX, Model, Ring, _made
@@ -176,3 +177,24 @@ def test_no_guess_changes_an_answer_of_any_kind_in_any_company(
             assert found[number].finish == expected[number].finish
         elif number in found:
             assert found[number].tokens == expected[number].tokens[: len(found[number].tokens)]
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_what_is_kept_of_an_answer_with_wrong_drafts_at_its_end_is_what_was_answered(model: Model, shards: int) -> None:
+    def asked(seed: int, prompt: tuple[int, ...]) -> Asked:
+        return Asked(prompt, SlotSpec(Sampling(seed=seed, temperature=0.9), 40, len(prompt)))
+
+    first = [asked(seed, tuple(range(5 + seed, 60 + 3 * seed))) for seed in range(3)]
+    expected = {each.spec.sampling.seed: alone(model, each) for each in first}
+    later = [
+        asked(10 + seed, (*each.prompt, *expected[seed].tokens, 9, 8, 7)) for seed, each in enumerate(first)
+    ]  # each goes on where one before it ended
+    expected |= {each.spec.sampling.seed: alone(model, each) for each in later}
+    ring = ring_of(model, shards, a_guesser(random.Random(4)), expected)
+    play(ring, first)
+    found = play(ring, [*first, *later])
+    for before, each in zip(first, later, strict=True):
+        seed = each.spec.sampling.seed
+        assert found[seed].tokens == expected[seed].tokens
+        computed = len(before.prompt) + len(expected[seed - 10].tokens) - 1  # nothing was computed after its last token
+        assert ring.cached[str(seed)] == computed // BLOCK_TOKENS * BLOCK_TOKENS
