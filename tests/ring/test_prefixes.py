@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from ringleader.shard.batcher import Batcher, Limits
 from ringleader.shard.engine import Engine
+from ringleader.shard.kv_bits import keep_in_bits
 from ringleader.shard.loader import load_slice
 from ringleader.shard.prefixes import BLOCK_TOKENS
 from ringleader.values import LayerRange
@@ -69,9 +70,11 @@ def test_a_turn_computes_what_is_new_in_it(models: Callable[[str], Model], famil
         assert known - BLOCK_TOKENS < had <= known, f"{had} of {len(after.prompt)} tokens were kept, {known} were known"
 
 
-def bare(directory: Path, **changes: Any) -> Ring:
+def bare(directory: Path, bits: int = 0, **changes: Any) -> Ring:
     """A ring of two shards that knows no tokenizer: not every tiny config has one that can be read."""
     parts = [load_slice(directory, layers, LAYERS, lambda _: None) for layers in (LayerRange(0, 2), LayerRange(2, 6))]
+    for part in parts if bits else ():
+        keep_in_bits(part, bits)
     engines = [Engine(part, None) for part in parts]
     state_tokens = max(engine.state_tokens for engine in engines)
     return Ring(engines, Batcher(replace(LIMITS, state_tokens=state_tokens, **changes)))
@@ -100,6 +103,18 @@ def test_every_family_that_is_served_goes_on_from_what_is_kept(family: str, tmp_
         prompt = (*SYSTEMS[1], *TURN[begin:])
         assert answer(warm, prompt, 6) == answer(cold, prompt, 6)
     assert warm.cached["one"] == len(SYSTEMS[1]) // BLOCK_TOKENS * BLOCK_TOKENS
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3_next"])
+def test_keys_and_values_of_fewer_bits_are_kept_as_they_are(family: str, tmp_path: Path) -> None:
+    directory = make_tiny_model(family, tmp_path, head_dim=64)
+    cold, warm = bare(directory, 8, keeps=False), bare(directory, 8)
+    prompt = (*SYSTEMS[1], *TURN)
+    found = answer(cold, prompt, 6)
+    assert answer(warm, prompt, 6) == found
+    turn = (*prompt, *found, *TURN)
+    assert answer(warm, turn, 6) == answer(cold, turn, 6)
+    assert warm.cached["one"] >= len(prompt) - BLOCK_TOKENS
 
 
 @pytest.mark.parametrize("loser", [0, 1, 2])

@@ -236,7 +236,9 @@ class ClusterView(Protocol):
                                 "pid": int | null, "memory_bytes": int | null}],   # in ring order
                     "running": int, "waiting": int, "tokens_per_s": number | null,
                     "last_tokens_per_s": number | null,         # when it was last busy
-                    "passes_per_token": number | null, "served_requests": int, "served_tokens": int}],
+                    "passes_per_token": number | null, "served_requests": int, "served_tokens": int,
+                    "cache": {"kept_tokens": int,               # what is kept takes room for so many tokens
+                              "prompt_tokens": int, "cached_tokens": int}}],    # of all; not computed again
          "queue": {"waiting": int, "running": int, "max": int},
          "events": [{"at": Unix seconds, "kind": str, "model": str | null,
                      "text": str, "node": node name}]}          # the newest last, a few dozen at most

@@ -75,7 +75,7 @@ def _ring(ring: dict[str, Any], columns: int) -> list[str]:
     stages = ring.get("stages") or []
     layers = max((stage.get("last_layer", 0) + 1 for stage in stages), default=0)
     lines += [_stage(stage, layers, columns) for stage in stages]
-    lines += _indented(_paid(ring), columns) + _indented(_predicted(ring), columns)
+    lines += _indented(_paid(ring), columns) + _indented(_cache(ring), columns) + _indented(_predicted(ring), columns)
     why, plan_why = ring.get("why"), ring.get("plan_why")
     if why and why != plan_why:
         lines += _indented(str(why), columns)
@@ -123,6 +123,15 @@ def _paid(ring: dict[str, Any]) -> str:
     requests, tokens = ring.get("served_requests", 0), ring.get("served_tokens", 0)
     parts.append(f"served {requests} requests, {tokens} tokens")
     return " · ".join(parts)
+
+
+def _cache(ring: dict[str, Any]) -> str:
+    """What is kept of earlier prompts and answers, and how much it saved."""
+    cache = ring.get("cache") or {}
+    if not cache.get("prompt_tokens"):
+        return ""
+    share = cache.get("cached_tokens", 0) / cache["prompt_tokens"]
+    return f"cache {cache.get('kept_tokens', 0)} tokens kept · {share:.0%} of all prompt tokens came from it"
 
 
 def _predicted(ring: dict[str, Any]) -> str:

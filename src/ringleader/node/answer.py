@@ -145,10 +145,11 @@ class Desk:
                 passes = reading.passes
                 part, fault = await reading.read(news)
                 meter.count(len(news.tokens), reading.passes - passes)
+                meter.kept_tokens = news.kept_tokens
                 yield part
                 if fault is not None:
                     raise fault
-            meter.requests += 1
+            meter.ended(reading.usage.prompt_tokens, reading.usage.cached_tokens)
         part, fault = await reading.close()
         yield part
         if fault is not None:

@@ -120,6 +120,9 @@ class RingMeter:
     requests: int = 0
     tokens: int = 0
     passes: int = 0
+    prompt_tokens: int = 0  # of those requests that ended
+    cached_tokens: int = 0  # of these, how many a kept prefix had already
+    kept_tokens: int = 0  # room that kept prefixes took when the ring last told
     last_tokens_per_s: float | None = None
     clock: Callable[[], float] = time.monotonic
     _recent: deque[tuple[float, int]] = field(default_factory=deque)
@@ -135,6 +138,12 @@ class RingMeter:
         self._forget(now)
         if now - self._recent[0][0] >= RATE_SPAN_MIN_S:
             self.last_tokens_per_s = self.tokens_per_s
+
+    def ended(self, prompt_tokens: int, cached_tokens: int) -> None:
+        """A request came to its end."""
+        self.requests += 1
+        self.prompt_tokens += prompt_tokens
+        self.cached_tokens += cached_tokens
 
     def _forget(self, now: float) -> None:
         while self._recent and self._recent[0][0] < now - RATE_WINDOW_S:

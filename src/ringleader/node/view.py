@@ -136,6 +136,11 @@ class View:
             "tokens_per_s": round(meter.tokens_per_s, 2),
             "last_tokens_per_s": None if meter.last_tokens_per_s is None else round(meter.last_tokens_per_s, 2),
             "passes_per_token": None if meter.passes_per_token is None else round(meter.passes_per_token, 3),
+            "cache": {
+                "kept_tokens": meter.kept_tokens,
+                "prompt_tokens": meter.prompt_tokens,
+                "cached_tokens": meter.cached_tokens,
+            },
             "served_requests": meter.requests,
             "served_tokens": meter.tokens,
         }

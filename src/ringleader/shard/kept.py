@@ -6,15 +6,18 @@ is one concatenation. Nothing here shares memory with a slot's caches for longer
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.models.cache import BatchKVCache, CacheList, ChunkedKVCache, KVCache, QuantizedKVCache, RotatingKVCache
+from mlx_lm.models.cache import CacheList, ChunkedKVCache, RotatingKVCache
 
 from ringleader.shard.batches import row_alone
 from ringleader.shard.prefixes import BLOCK_TOKENS, ROOT, Drop, Keep
+from ringleader.shard.quantised import leaves as plain_parts
+from ringleader.shard.quantised import plain_kv
 from ringleader.shard.slice import Slice
 
 STATE_TOKENS_UNKNOWN = 1024  # what a state counts for where no layer says what a token takes
@@ -132,12 +135,12 @@ def _leaves(caches: Sequence[Any]) -> Iterator[Any]:
         if isinstance(cache, CacheList):
             yield from _leaves(cache.caches)
         else:
-            yield cache
+            yield from (part for part in plain_parts(cache) if part is not None)
 
 
 def _is_cuttable(leaf: Any) -> bool:
     """Whether a cache holds its positions one beside the other, all of them: any first ones stand for a prefix."""
-    return type(leaf) in (KVCache, BatchKVCache, QuantizedKVCache)
+    return plain_kv(leaf)
 
 
 def _cut(leaf: Any, row: int | None, start: int, stop: int) -> Any:
@@ -177,7 +180,7 @@ def _mapped(tree: Any, function: Any) -> Any:
 
 def _detached(attributes: dict[str, Any]) -> dict[str, Any]:
     """A cache's attributes with arrays of their own: caches write into theirs in place."""
-    return {name: _mapped(value, mx.contiguous) for name, value in attributes.items()}
+    return {name: copy.deepcopy(_mapped(value, mx.contiguous)) for name, value in attributes.items()}
 
 
 # ---------------------------------------------------------------- what states weigh

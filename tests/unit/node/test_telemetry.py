@@ -111,3 +111,10 @@ def test_the_rate_of_the_last_busy_time_is_kept() -> None:
     meter.count(5, 5)
     clock.now += 100 * RATE_WINDOW_S
     assert (meter.tokens_per_s, meter.last_tokens_per_s) == (0.0, 10.0)
+
+
+def test_a_ring_s_meter_tells_how_much_of_the_prompts_was_kept() -> None:
+    meter = RingMeter()
+    meter.ended(100, 0)
+    meter.ended(150, 96)
+    assert (meter.requests, meter.prompt_tokens, meter.cached_tokens) == (2, 250, 96)
