@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from itertools import takewhile
 
-from ringleader.api.anthropic_wire import AnthropicMessageWire, BlockWire, wrong
+from ringleader.api.anthropic_wire import AnthropicMessageWire, BlockWire, DocumentWire, parse, wrong
 from ringleader.errors import BadRequest
 from ringleader.values import Message, ToolCall
 
@@ -18,7 +18,7 @@ BILLING = "x-anthropic-billing-header:"
 BETWEEN = "\n\n"  # between blocks of one turn: each is a paragraph of its own
 ERROR = "Error: "
 # What Anthropic's own models read as text or as nothing, and we cannot.
-_UNREAD = {"image", "container_upload", "server_tool_use", "mcp_tool_use", "mcp_tool_result", "compaction", "fallback"}
+_UNREAD = {"image", "container_upload", "server_tool_use", "mcp_tool_use", "mcp_tool_result", "fallback"}
 
 
 def read_history(system: list[BlockWire] | None, wires: list[AnthropicMessageWire]) -> tuple[Message, ...]:
@@ -169,6 +169,8 @@ def _text(block: BlockWire, path: str) -> str:
             where = block.source if isinstance(block.source, str) else ""
             head = " ".join(filter(None, (block.title, f"({where})" if where else "")))
             return "\n".join(filter(None, (head, _joined(block.content or [], f"{path}.content"))))
+        case "compaction":  # a summary of what came before
+            return _joined(block.content or [], f"{path}.content")
         case "tool_reference":
             return f"Tool found: {block.tool_name or ''}"
         case _:
@@ -178,6 +180,9 @@ def _text(block: BlockWire, path: str) -> str:
 def _document(block: BlockWire, path: str) -> str:
     """A document that is text already; a PDF would have to be read by somebody."""
     source = block.source if isinstance(block.source, dict) else {}
+    if source.get("type") == "content":
+        parts = parse(DocumentWire, source, f"{path}.source").content
+        return "\n".join(filter(None, (block.title, block.context, _joined(parts, f"{path}.source.content"))))
     if source.get("type") != "text" or not isinstance(source.get("data"), str):
         kind = str(source.get("type", "nothing"))[:32]
         why = f"documents are read where their source is text, and this is {kind!r}. Send its text"

@@ -116,13 +116,15 @@ def read_tools(wires: list[AnthropicToolWire]) -> tuple[Tool, ...]:
 
 
 def _tool(wire: AnthropicToolWire, path: str) -> Tool:
-    if wire.type in OWN:
+    known = KNOWN.get(str(wire.type))
+    if wire.type not in OWN and known is None:
+        raise _foreign(str(wire.type)[:64], path)
+    if wire.name is None:
+        raise wrong(f"{path}.name", "Field required")
+    if known is None:
         if wire.input_schema is None:
             raise wrong(f"{path}.input_schema", "Field required")
         return Tool(wire.name, wire.description or "", wire.input_schema, wire.strict)
-    known = KNOWN.get(str(wire.type))
-    if known is None:
-        raise _foreign(str(wire.type)[:64], path)
     return Tool(wire.name, known.description, known.parameters, wire.strict)
 
 

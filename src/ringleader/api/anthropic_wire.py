@@ -17,7 +17,9 @@ STOPS_MAX = 64  # each is looked for at every character of the answer
 
 
 def _as_blocks(content: Any) -> Any:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [content] if isinstance(content, dict) else content  # results of some tools are one block, not a list
 
 
 class BlockWire(Wire):
@@ -50,7 +52,7 @@ class AnthropicMessageWire(Wire):
 class AnthropicToolWire(Wire):
     """A tool of the client's own, or one whose schema its type stands for."""
 
-    name: Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,128}$")]
+    name: Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,128}$")] | None = None
     type: str | None = None
     description: str | None = None
     input_schema: dict[str, Any] | None = None
@@ -115,11 +117,17 @@ class MessagesWire(CountWire):
     seed: int | None = None
 
 
-W = TypeVar("W", bound=CountWire)
+class DocumentWire(Wire):
+    """The source of a document that is made of blocks."""
+
+    content: Annotated[list[BlockWire], BeforeValidator(_as_blocks)]
 
 
-def parse(kind: type[W], body: dict[str, Json]) -> W:
-    """`body` as a `kind`.
+W = TypeVar("W", bound=Wire)
+
+
+def parse(kind: type[W], body: dict[str, Json], at: str = "") -> W:
+    """`body`, which stands at the path `at`, as a `kind`.
 
     Raises:
         BadRequest: the first field that is missing, of a wrong type or out of range, by its path.
@@ -128,7 +136,7 @@ def parse(kind: type[W], body: dict[str, Json]) -> W:
         return kind.model_validate(body)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-    path = ".".join(map(str, first["loc"]))
+    path = ".".join([*filter(None, [at]), *map(str, first["loc"])])
     raise wrong(path, first["msg"])
 
 

@@ -130,6 +130,13 @@ def test_documents_of_text_and_search_results_are_read_as_text() -> None:
     document = {"type": "document", "title": "T", "source": {"type": "text", "media_type": "text/plain", "data": "D"}}
     found = {"type": "search_result", "title": "S", "source": "http://x", "content": [text("C")]}
     assert request(user(document, found)).messages[0].content == "T\nD\n\nS (http://x)\nC"
+    blocks = {"type": "document", "source": {"type": "content", "content": [text("A"), text("B")]}}
+    assert request(user(blocks)).messages[0].content == "A\n\nB"
+
+
+def test_a_summary_of_what_came_before_is_read_as_text() -> None:
+    found = request(user("a"), assistant({"type": "compaction", "content": "so far"}), user("b")).messages
+    assert found[1].content == "so far"
 
 
 def test_tools_are_read_and_repeated_ones_are_one() -> None:
@@ -254,6 +261,20 @@ REFUSALS: list[tuple[dict[str, Json], str]] = [
     (body(user("a"), assistant({"type": "tool_use", "id": "x"})), "messages.1.content.0.name: Field required"),
     (body(user("a"), assistant("{")), "messages: the conversation must end with a user message"),
     (body(tools=[{"name": "a b", "input_schema": {}}]), "tools.0.name: String should match pattern"),
+    (body(tools=[{"type": "mcp_toolset", "mcp_server_name": "x"}]), "tools.0.type: 'mcp_toolset' is not supported"),
+    (body(tools=[{"input_schema": {}}]), "tools.0.name: Field required"),
+    (
+        body(user({"type": "web_fetch_tool_result", "content": {"type": "web_fetch_result"}})),
+        "messages.0.content.0.type: 'web_fetch_tool_result' blocks are not supported",
+    ),
+    (
+        body(user({"type": "document", "source": {"type": "content", "content": [IMAGE]}})),
+        "messages.0.content.0.source.content.0.type: images are not supported",
+    ),
+    (
+        body(user({"type": "document", "source": {"type": "content"}})),
+        "messages.0.content.0.source.content: Field required",
+    ),
     (body(tools=[{"name": "f"}]), "tools.0.input_schema: Field required"),
     (body(tools=[NOW, {**NOW, "description": "other"}]), "tools: Tool names must be unique"),
     (body(tools=[{"type": "web_search_20250305", "name": "web_search"}]), "tools.0.type: 'web_search_20250305' is not"),
