@@ -124,8 +124,9 @@ def test_the_page_says_who_leads_what_is_where_and_how_fast() -> None:
         assert said in text
     for said in ("61 °C", "696 GB/s", "loading 43%", "gone: it is not heard any more"):
         assert said in text
-    for said in ("3 running + 1 waiting", "41.3 tok/s", "0.71 passes/token", "cache 2016 tokens kept", "61% of all prompt tokens"):
+    for said in ("3 running + 1 waiting", "41.3 tok/s", "0.71 passes/token", "served 12 requests, 3041 tokens"):
         assert said in text
+    assert "cache 2016 tokens kept · 61% of all prompt tokens came from it" in text
     assert "predicted 38.0 tok/s for one stream, 71.9 for 2 together" in text
     assert "why so: 220 GB with 8192 tokens of context need 2 nodes" in text
 
