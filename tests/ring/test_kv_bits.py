@@ -12,9 +12,11 @@ import pytest
 from ringleader.errors import ModelUnsupported
 from ringleader.shard.batcher import Batcher, Limits
 from ringleader.shard.engine import Engine
+from ringleader.shard.kept import Kept
 from ringleader.shard.kv_bits import keep_in_bits
 from ringleader.shard.loader import load_slice
-from ringleader.shard.riding import ride_of
+from ringleader.shard.prefixes import BLOCK_TOKENS, ROOT, Keep
+from ringleader.shard.riding import difference, ride_of, step
 from ringleader.shard.slice import Slice
 from ringleader.shard.slot_cost import slot_tokens
 from ringleader.shard.stepping import steps_back
@@ -124,3 +126,17 @@ def test_recurrent_states_are_told_in_tokens_of_the_layers_beside_them(tmp_path:
     plain = cut(make_tiny_model("llama", tmp_path / "plain", **WIDE), bits=8)[0]
     assert slot_tokens(plain) == 0
     assert slot_tokens(hybrid) > 10
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3_next"])
+def test_what_is_kept_of_a_quantised_cache_is_what_it_was_then(family: str, tmp_path: Path) -> None:
+    part = cut(make_tiny_model(family, tmp_path, **WIDE))[0]
+    tokens, more = tuple(range(20, 20 + BLOCK_TOKENS)), (5, 6)
+    caches = part.make_caches()
+    step(part, caches, (tokens,))
+    store = Kept()
+    store.keep(Keep(1, ROOT, 0, BLOCK_TOKENS, (b"a",), state=True), caches, None, tokens)
+    expected = step(part, caches, (more,))  # and what is kept must not have moved on with it
+    again = part.make_caches()
+    assert store.begin(b"a", again) == (BLOCK_TOKENS, tokens)
+    assert difference(step(part, again, (more,))[0], expected[0]) < 1e-3

@@ -46,10 +46,7 @@ def test_under_a_grammar_with_forced_tokens_nothing_is_lost_either(models: Calla
     ring = model.ring(2, kv_tokens_max=150, kv_ahead=2)
     plan = [Asked((5 + n, 9, 2), 60, GRAMMARS[1 + n % 2]) for n in range(5)]
     play(ring, model.whole, plan)
-    sent = sum(rows for rows, _ in ring.widths)
-    roomy = model.ring(2)
-    play(roomy, model.whole, plan)
-    assert sent > sum(rows for rows, _ in roomy.widths), "somebody's prompt was computed again"
+    assert ring.batcher.preemptions
 
 
 @pytest.mark.ring

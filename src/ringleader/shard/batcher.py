@@ -148,6 +148,7 @@ class Batcher:
         self._rhythm = Rhythm(limits.machines)
         self._line = Line()
         self._memory = Reservations(limits.kv_tokens_max, limits.kv_step, limits.kv_ahead, limits.kv_slot)
+        self.preemptions = 0  # slots that were taken from requests, since the beginning
         self._preempted: dict[int, Asked] = {}  # slots that were taken from requests, with segments in the ring
         self._sharing = Sharing(limits.keeps, limits.state_tokens)
         self._live: OrderedDict[int, _Live] = OrderedDict()  # prompts in order of turns: the next one first
@@ -368,6 +369,7 @@ class Batcher:
         """Take the slot from its request, which waits again, before all who came later."""
         live = self._live[slot]
         live.asked.preempted += 1
+        self.preemptions += 1
         if live.chunks:
             live.asked.flying = len(live.chunks)
             self._preempted[slot] = live.asked
