@@ -105,6 +105,7 @@ class Ring:
     cached: dict[str, int] = field(default_factory=dict)  # tokens of prompts that were not computed
     widths: list[tuple[int, int]] = field(default_factory=list)  # (rows, tokens of the longest) of each pass
     errors: dict[str, str] = field(default_factory=dict)
+    drafted: int = 0  # guesses of the request that had most of them
 
     def __post_init__(self) -> None:
         for engine in self.engines:
@@ -158,6 +159,7 @@ class Ring:
             if progress is not None:
                 self.answers[progress.request] += each.tokens
                 self.cached[progress.request] = progress.cached
+                self.drafted = max(self.drafted, progress.drafted)
                 if each.finish:
                     self.ends[progress.request] = each.finish
                     self.errors[progress.request] = each.error

@@ -225,3 +225,21 @@ def test_a_resumed_answer_begins_from_what_is_kept_of_it(models: Callable[[str],
         ring.answers.clear()
         play(ring, model.whole, [replace(asked, resumed=48)])
         assert ring.cached["r0"] == len(asked.prompt), "all of the prompt, and of the answer more"
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_what_was_guessed_wrongly_is_not_kept(models: Callable[[str], Model], shards: int) -> None:
+    model = models("llama")
+    ring = model.ring(shards)
+    for engine in ring.engines:
+        engine.steps_back = engine.drafts = True
+    loop = (*SYSTEMS[1], *(TURN[:7] * 9))
+    plan = [Asked((*loop, *TURN[:4], said), 70) for said in (5, 9, 77)]
+    play(ring, model.whole, plan)  # together: rows of a batch with guesses of their own
+    ring.answers.clear()
+    play(ring, model.whole, [Asked((*a.prompt, *model.whole.answer(a.prompt, 70, ""), 8, 9), 20) for a in plan])
+    for asked, cached in zip(plan, ring.cached.values(), strict=True):
+        assert cached >= len(asked.prompt) + 70 - 2 * BLOCK_TOKENS, "of the answers, too"
+    assert ring.drafted > 0
+    for engine in ring.engines:
+        engine.steps_back = engine.drafts = False
