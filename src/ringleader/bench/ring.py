@@ -103,7 +103,6 @@ class BenchRing:
                 if stopped and not news.finish:
                     self._client.cancel(request)
                 if news.finish or stopped:
-                    cached = getattr(news, "cached", 0)
                     return Run(
                         tuple(tokens),
                         tuple(arrivals),
@@ -112,7 +111,7 @@ class BenchRing:
                         news.frame_bytes,
                         tuple(logprobs),
                         started,
-                        cached,
+                        news.cached,
                     )
 
 
