@@ -87,6 +87,22 @@ async def test_the_raw_stream_obeys_the_rules_and_has_its_ids_and_warnings() -> 
     assert "[DONE]" not in text
 
 
+async def test_tools_of_anthropics_servers_are_told_of_and_the_others_keep_their_places() -> None:
+    tools = [{"type": "web_search_20250305", "name": "web_search"}, {"name": "now", "input_schema": {}}]
+    place = "tools[0].function.parameters"
+    for stream in (False, True):
+        async with http(ScriptedNode(warnings=(f"{place}: x",))) as session:
+            async with session.post("/v1/messages", json={**ASK, "tools": tools, "stream": stream}) as response:
+                assert response.status == 200
+                told = response.headers["Warning"]
+        assert "tools.0 'web_search_20250305'" in told
+        assert "tools.1.input_schema: x" in told
+    async with http(ScriptedNode(refuse=BadRequest(f"Invalid '{place}'", param=place))) as session:
+        async with session.post("/v1/messages", json={**ASK, "tools": tools}) as response:
+            message = (await response.json())["error"]["message"]
+    assert message == "tools.1.input_schema: Invalid 'tools.1.input_schema'"
+
+
 async def test_silence_is_filled_with_pings_after_the_message_began() -> None:
     go = asyncio.Event()
     async with http(ScriptedNode([go, TextDelta("a"), Finished("stop", USAGE)]), keep_alive_s=0.01) as session:

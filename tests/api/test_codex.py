@@ -27,7 +27,6 @@ CALLED: tuple[Delta, ...] = (
 CONFIG = """
 model = "{model}"
 model_provider = "ring"
-web_search = "disabled"
 [model_providers.ring]
 name = "ring"
 base_url = "{url}/v1"

@@ -364,3 +364,13 @@ async def test_a_conversation_goes_on_after_a_call_that_was_cut(tmp_path: Path) 
         await client.responses.create(model=MODEL, input="go on", previous_response_id=first.id, tools=[NOW])
     assert [message.content for message in node.requests[1].messages] == ["hi", "so", "go on"]
     assert not any(message.tool_calls for message in node.requests[1].messages)
+
+
+async def test_hosted_tools_are_told_of_in_a_header_and_the_others_keep_their_places() -> None:
+    tools: Any = [{"type": "web_search"}, NOW]
+    for stream in (False, True):
+        async with sdk(ScriptedNode(HELLO, warnings=("tools[0].function.parameters: x",))) as client:
+            raw = await client.responses.with_raw_response.create(**ASK, tools=tools, stream=stream)
+        told = raw.headers["Warning"]
+        assert "tools[0] 'web_search'" in told
+        assert "tools[1].parameters: x" in told

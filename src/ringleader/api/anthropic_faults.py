@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ringleader.api.fault_table import Fault, Kind
 from ringleader.errors import CallerFault, ContextTooLong, UnknownModel
@@ -44,9 +44,9 @@ def _is_overload(fault: Fault) -> bool:
     return fault.kind == "unavailable" and fault.retry
 
 
-def in_anthropic_words(fault: CallerFault) -> CallerFault:
-    """A fault found behind the door, for a client that wrote Anthropic's fields."""
-    message = places_of_anthropic(str(fault))
+def in_anthropic_words(fault: CallerFault, places: Sequence[int] = ()) -> CallerFault:
+    """A fault found behind the door, for a client that wrote Anthropic's fields. `places` are the tools' indices."""
+    message = places_of_anthropic(str(fault), places)
     if isinstance(fault, ContextTooLong):  # agents match on these words, and compact
         found = _TOO_LONG.search(message)
         told = f"prompt is too long: {found[2]} tokens > {found[1]} maximum" if found else message
@@ -54,11 +54,16 @@ def in_anthropic_words(fault: CallerFault) -> CallerFault:
     if isinstance(fault, UnknownModel):
         hint = "Set the client's model to one of these (for Claude Code: ANTHROPIC_MODEL), or start the node with "
         return UnknownModel(f"{message} {hint}--alias 'claude-*=NAME'.", param="model", code=fault.code)
-    return type(fault)(message, param=fault.param and places_of_anthropic(fault.param), code=fault.code)
+    return type(fault)(message, param=fault.param and places_of_anthropic(fault.param, places), code=fault.code)
 
 
-def places_of_anthropic(text: str) -> str:
+def places_of_anthropic(text: str, places: Sequence[int] = ()) -> str:
     """`text` with the places of tools and of the answer's form as a client of Anthropic's API has written them."""
-    text = _FUNCTION.sub(lambda m: f"tools.{m[1]}" + (".input_schema" if m[2] else ""), text)
+
+    def place(found: re.Match[str]) -> str:
+        index = int(found[1])
+        return f"tools.{places[index] if index < len(places) else index}" + (".input_schema" if found[2] else "")
+
+    text = _FUNCTION.sub(place, text)
     text = text.replace("response_format.json_schema.schema", "output_config.format.schema")
     return text.replace("response_format", "output_config.format").replace(_NO_STRICT, "")

@@ -51,11 +51,12 @@ class Messages:
         try:
             return await self._serve(request, asked)
         except CallerFault as fault:
-            raise in_anthropic_words(fault) from fault
+            raise in_anthropic_words(fault, asked.places) from fault
 
     async def _serve(self, request: web.Request, asked: MessagesAsked) -> web.StreamResponse:
         async with self._serving.accepted([asked.request]) as (answer, feed):
-            answer = replace(answer, warnings=(*map(places_of_anthropic, answer.warnings), *asked.warnings))
+            told = (places_of_anthropic(each, asked.places) for each in answer.warnings)
+            answer = replace(answer, warnings=(*asked.warnings, *told))
             frame = _frame(asked, answer)
             if asked.stream:
                 stream = MessageStream(request, warning_headers(answer.warnings), named=True, done=False)
@@ -67,11 +68,11 @@ class Messages:
     async def count(self, request: web.Request) -> web.Response:
         """Count the tokens of a prompt as the same messages would make it, tools and system with it."""
         assert self._tokenizing is not None
-        asked = read_count(await read_object(request))
+        asked, places = read_count(await read_object(request))
         try:
             ids = await self._tokenizing.prompt_ids(asked)
         except CallerFault as fault:
-            raise in_anthropic_words(fault) from fault
+            raise in_anthropic_words(fault, places) from fault
         return web.json_response({"input_tokens": len(ids)})
 
 

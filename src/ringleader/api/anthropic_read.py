@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ringleader.api.anthropic_history import read_history
-from ringleader.api.anthropic_tools import read_choice, read_tools
+from ringleader.api.anthropic_tools import MessagesTools, read_choice, read_tools
 from ringleader.api.anthropic_wire import CountWire, MessagesWire, ThinkingWire, parse, wrong
 from ringleader.api.openai_read import INT32_MAX, SEED_MASK
 from ringleader.errors import BadRequest
@@ -43,6 +43,7 @@ class MessagesAsked:
     thinking: Shown
     edits: bool = False
     warnings: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()  # where the client wrote each of the request's tools
 
 
 def read_messages(body: dict[str, Json]) -> MessagesAsked:
@@ -53,6 +54,7 @@ def read_messages(body: dict[str, Json]) -> MessagesAsked:
     """
     wire = parse(MessagesWire, body)
     _refuse_unserved(body)
+    tools = read_tools(wire.tools or [])
     warnings = (BUDGET,) if wire.thinking is not None and wire.thinking.type == "enabled" else ()
     sampling = Sampling(
         seed=secrets.randbits(64) if wire.seed is None else wire.seed & SEED_MASK,
@@ -61,29 +63,32 @@ def read_messages(body: dict[str, Json]) -> MessagesAsked:
         top_k=min(wire.top_k or 0, INT32_MAX),
     )
     return MessagesAsked(
-        request=_request(wire, sampling, min(wire.max_tokens, INT32_MAX), tuple(wire.stop_sequences or ())),
+        request=_request(wire, tools, sampling, min(wire.max_tokens, INT32_MAX), tuple(wire.stop_sequences or ())),
         stream=wire.stream is True,
         thinking=_shown(wire.thinking),
         edits=wire.context_management is not None,
-        warnings=warnings,
+        warnings=(*warnings, *tools.warnings),
+        places=tools.places,
     )
 
 
-def read_count(body: dict[str, Json]) -> ChatRequest:
-    """`body` of a count as the request whose prompt is to be counted. Raises as `read_messages`."""
+def read_count(body: dict[str, Json]) -> tuple[ChatRequest, tuple[int, ...]]:
+    """`body` of a count as the request that is to be counted, and its tools' places. Raises as `read_messages`."""
     wire = parse(CountWire, body)
     _refuse_unserved(body)
-    return _request(wire, Sampling(seed=0), None, ())
-
-
-def _request(wire: CountWire, sampling: Sampling, max_tokens: int | None, stop: tuple[str, ...]) -> ChatRequest:
     tools = read_tools(wire.tools or [])
+    return _request(wire, tools, Sampling(seed=0), None, ()), tools.places
+
+
+def _request(
+    wire: CountWire, tools: MessagesTools, sampling: Sampling, max_tokens: int | None, stop: tuple[str, ...]
+) -> ChatRequest:
     choice, parallel = read_choice(wire.tool_choice, tools)
     return ChatRequest(
         model=ModelId(wire.model),
         messages=read_history(wire.system, wire.messages),
         sampling=sampling,
-        tools=tools,
+        tools=tools.tools,
         tool_choice=choice,
         parallel_tool_calls=parallel,
         max_tokens=max_tokens,

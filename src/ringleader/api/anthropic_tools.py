@@ -1,6 +1,7 @@
 """Anthropic's tools to ours: the client's own, and those that it runs itself but whose schemas the API knows.
 
-What runs on Anthropic's servers is refused by name: nobody here would run it.
+What runs on Anthropic's servers is not shown to the model beside tools that can be called: nobody here would run it.
+A request that offers nothing else is refused: Claude Code sends one for every search, and would take words for results.
 """
 
 from __future__ import annotations
@@ -13,6 +14,17 @@ from ringleader.errors import BadRequest
 from ringleader.values import Json, Tool
 
 OWN = (None, "custom")
+# The beginnings of their types; a version follows. The last two are the client's to run, with images for results.
+FOREIGN = (
+    "web_search_",
+    "web_fetch_",
+    "code_execution_",
+    "tool_search_tool_",
+    "advisor_",
+    "mcp_toolset",
+    "computer_",
+    "browser_",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +113,46 @@ KNOWN: Mapping[str, Known] = {
 }
 
 
-def read_tools(wires: list[AnthropicToolWire]) -> tuple[Tool, ...]:
+@dataclass(frozen=True, slots=True)
+class MessagesTools:
+    """What may be called; `places` are the indices that they have in the request, `hidden` those of the others."""
+
+    tools: tuple[Tool, ...] = ()
+    places: tuple[int, ...] = ()
+    hidden: tuple[AnthropicToolWire, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def read_tools(wires: list[AnthropicToolWire]) -> MessagesTools:
     """What may be called. A repeated tool is one tool.
 
     Raises:
-        BadRequest: a tool is not the client's to run or has no schema, or two differ under one name.
+        BadRequest: a tool is unknown or has no schema, two differ under one name, or nobody here can run any of them.
     """
     tools: dict[str, Tool] = {}
+    places: list[int] = []
+    hidden: dict[int, AnthropicToolWire] = {}
     for index, wire in enumerate(wires):
+        if wire.type not in KNOWN and str(wire.type).startswith(FOREIGN):
+            hidden[index] = wire
+            continue
         tool = _tool(wire, f"tools.{index}")
+        if tool.name not in tools:
+            places.append(index)
         if tools.setdefault(tool.name, tool) != tool:
             raise wrong("tools", f"Tool names must be unique: two different tools are named {tool.name!r}.")
-    return tuple(tools.values())
+    if hidden and not tools:
+        first = next(iter(hidden))
+        raise _unknown(str(hidden[first].type)[:64], f"tools.{first}", "nobody here can run it")
+    listed = ", ".join(f"tools.{index} {str(wire.type)[:64]!r}" for index, wire in hidden.items())
+    warnings = (f"not shown to the model, for nothing here can run them: {listed}",) if hidden else ()
+    return MessagesTools(tuple(tools.values()), tuple(places), tuple(hidden.values()), warnings)
 
 
 def _tool(wire: AnthropicToolWire, path: str) -> Tool:
     known = KNOWN.get(str(wire.type))
     if wire.type not in OWN and known is None:
-        raise _foreign(str(wire.type)[:64], path)
+        raise _unknown(str(wire.type)[:64], path, "it is no type of a tool that is known here")
     if wire.name is None:
         raise wrong(f"{path}.name", "Field required")
     if known is None:
@@ -128,22 +162,19 @@ def _tool(wire: AnthropicToolWire, path: str) -> Tool:
     return Tool(wire.name, known.description, known.parameters, wire.strict)
 
 
-def _foreign(kind: str, path: str) -> BadRequest:
-    if kind.startswith(("computer", "browser")):
-        why = f"{kind!r} is not supported: its results are images, and only text is read here."
-    else:
-        why = (
-            f"{kind!r} is not supported: it runs on Anthropic's servers. Send a tool of your own (name, description, "
-            f"input_schema), or one of: {', '.join(sorted(KNOWN))}."
-        )
-    return BadRequest(f"{path}.type: {why}", param=f"{path}.type", code="unsupported_value")
+def _unknown(kind: str, path: str, why: str) -> BadRequest:
+    message = (
+        f"{path}.type: {kind!r} is not supported: {why}. Send a tool of your own (name, description, input_schema), "
+        f"or one of: {', '.join(sorted(KNOWN))}."
+    )
+    return BadRequest(message, param=f"{path}.type", code="unsupported_value")
 
 
-def read_choice(wire: ToolChoiceWire | None, tools: tuple[Tool, ...]) -> tuple[Json, bool]:
+def read_choice(wire: ToolChoiceWire | None, asked: MessagesTools) -> tuple[Json, bool]:
     """The choice as `language.tool_choice` reads it, and whether calls may be several.
 
     Raises:
-        BadRequest: it names no tool, or one that is not there.
+        BadRequest: it names no tool, or one that nobody here can run.
     """
     if wire is None:
         return None, True
@@ -151,7 +182,11 @@ def read_choice(wire: ToolChoiceWire | None, tools: tuple[Tool, ...]) -> tuple[J
     if wire.type == "tool":
         if not wire.name:
             raise wrong("tool_choice.tool.name", "Field required")
+        for each in asked.hidden:
+            if each.name == wire.name:
+                why = f"{wire.name!r} ({str(each.type)[:64]}) cannot be called: nobody here can run it."
+                raise wrong("tool_choice.tool.name", why)
         return {"type": "tool", "name": wire.name}, parallel
-    if wire.type == "auto" and not tools:  # it asks for nothing
+    if wire.type == "auto" and not asked.tools:  # it asks for nothing
         return None, parallel
     return {"type": wire.type}, parallel

@@ -50,7 +50,7 @@ class AnthropicMessageWire(Wire):
 
 
 class AnthropicToolWire(Wire):
-    """A tool of the client's own, or one whose schema its type stands for."""
+    """A tool of the client's own, or one that its type stands for; a server's own is not shown to the model."""
 
     name: Annotated[str, Field(pattern="^[a-zA-Z0-9_-]{1,128}$")] | None = None
     type: str | None = None

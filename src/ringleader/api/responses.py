@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from ringleader.api.responses_body import ResponseFrame
 from ringleader.api.responses_fit import shorter
 from ringleader.api.responses_history import Placed
 from ringleader.api.responses_read import ResponseAsked, read_response, replayed
-from ringleader.api.responses_tools import in_responses_words
+from ringleader.api.responses_tools import in_responses_words, places_of_responses
 from ringleader.api.responses_wire import ResponsesWire
 from ringleader.api.routes import Query, Route
 from ringleader.api.serving import Serving, warning_headers
@@ -80,6 +81,8 @@ class Responses:
         found = await self._found(asked, caller)
         try:
             async with self._accepted(asked, before, found) as (answer, feed):
+                told = (places_of_responses(each, asked.tools.places) for each in answer.warnings)
+                answer = replace(answer, warnings=(*asked.tools.warnings, *told))
                 return await self._answer(request, asked, answer, feed)
         except CallerFault as fault:
             raise in_responses_words(fault, asked.tools.places) from fault

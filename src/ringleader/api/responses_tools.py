@@ -1,4 +1,4 @@
-"""Responses' tools, written flat, to tools and one choice; what OpenAI's servers run themselves is refused by name."""
+"""Responses' tools, written flat, to tools and one choice; those that OpenAI's servers run are left out and told of."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from ringleader.api.openai_tools import ToolsAsked, checked_tools
 from ringleader.api.responses_history import SHELL
+from ringleader.api.responses_hosted import demanded, is_hosted, not_shown, nothing_else, why_hosted
 from ringleader.api.responses_wire import FlatCustom, FlatFunction, LocalShell, Namespace, ResponsesWire
 from ringleader.api.validation import parse, shown
 from ringleader.errors import BadRequest, CallerFault
@@ -20,22 +21,6 @@ _KINDS: Mapping[str, type[Any]] = {
     "custom": FlatCustom,
     "local_shell": LocalShell,
     "namespace": Namespace,
-}
-# OpenAI's servers run these, or want a client of a special kind.
-HOSTED: Mapping[str, str] = {
-    "web_search": 'there is no web search (in Codex: web_search = "disabled")',
-    "web_search_preview": "there is no web search",
-    "file_search": "there are no vector stores",
-    "computer": "there is no computer use",
-    "computer_use": "there is no computer use",
-    "computer_use_preview": "there is no computer use",
-    "code_interpreter": "no code is run here",
-    "image_generation": "only text is made here",
-    "mcp": "no MCP server is called from here",
-    "shell": "no commands are run here",
-    "apply_patch": "send apply_patch as a custom tool with a grammar",
-    "tool_search": "all tools are shown to the model",
-    "programmatic_tool_calling": "no code is run here",
 }
 SHELL_TOOL = Tool(
     SHELL,
@@ -59,12 +44,14 @@ _NESTED = re.compile(r"\btools\[(\d+)\](?:\.(?:function|custom)\b)?")
 class FlatTools:
     """The tools of a request: `calls` as they are shown to the model, `places` where the client wrote each.
 
-    `origins` has the name and the namespace of those that stand in one, by the name that is shown.
+    `origins` has the name and the namespace of those that stand in one, by the name that is shown; `warnings` tell
+    of what is not shown.
     """
 
     calls: ToolsAsked
     places: tuple[str, ...] = ()
     origins: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     def shown_name(self, name: str, namespace: str | None) -> str:
         """What the model knows a tool by that the client calls so."""
@@ -81,6 +68,12 @@ class _Listed:
     namespace: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Hidden:
+    kind: str
+    place: str
+
+
 def qualified(namespace: str, name: str) -> str:
     """Both names in one."""
     return f"{namespace}__{name}"
@@ -90,9 +83,11 @@ def read_flat_tools(wire: ResponsesWire) -> FlatTools:
     """What may and must be called.
 
     Raises:
-        BadRequest: an entry is wrong, two differ under one name, or it is a tool that only OpenAI's servers have.
+        BadRequest: an entry is wrong, two differ under one name, or the choice demands what nothing here can run.
     """
-    listed = _listed(wire.tools, "tools", None)
+    entries = _listed(wire.tools, "tools", None)
+    listed = [each for each in entries if isinstance(each, _Listed)]
+    hidden = [(each.place, each.kind) for each in entries if isinstance(each, _Hidden)]
     counted = Counter(each.tool.name for each in listed)
     origins: dict[str, tuple[str, str]] = {}
     tools: list[tuple[Tool, str]] = []
@@ -107,19 +102,25 @@ def read_flat_tools(wire: ResponsesWire) -> FlatTools:
         ToolsAsked(checked_tools(tools), None, wire.parallel_tool_calls is not False),
         tuple(place for _, place in tools),
         origins,
+        (not_shown(hidden),) if hidden else (),
     )
-    return replace(read, calls=replace(read.calls, choice=_choice(wire.tool_choice, read)))
+    calls = replace(read.calls, choice=_choice(wire.tool_choice, read))
+    if hidden and not tools and calls.forced:
+        raise nothing_else(hidden)
+    return replace(read, calls=calls)
 
 
 def in_responses_words(fault: CallerFault, places: Sequence[str] = ()) -> CallerFault:
     """A fault found later, with fields named as this API has them. `places` are those of the tools, in their order."""
-    text, param = _renamed(str(fault), places), fault.param
+    text, param = places_of_responses(str(fault), places), fault.param
     if param is not None:
-        param = _PARAMS.get(param) or ("input" if param.startswith("messages") else _renamed(param, places))
+        param = _PARAMS.get(param) or ("input" if param.startswith("messages") else places_of_responses(param, places))
     return type(fault)(text, param=param, code=fault.code)
 
 
-def _renamed(text: str, places: Sequence[str]) -> str:
+def places_of_responses(text: str, places: Sequence[str]) -> str:
+    """`text` with the places of tools and of the answer's form as a client of this API has written them."""
+
     def place(found: re.Match[str]) -> str:
         index = int(found[1])
         return places[index] if index < len(places) else f"tools[{index}]"
@@ -128,15 +129,18 @@ def _renamed(text: str, places: Sequence[str]) -> str:
     return _NESTED.sub(place, text).replace("'messages'", "'input'")
 
 
-def _listed(entries: Json, path: str, namespace: str | None) -> list[_Listed]:
+def _listed(entries: Json, path: str, namespace: str | None) -> list[_Listed | _Hidden]:
     if entries is None:
         return []
     if not isinstance(entries, list):
         message = f"Invalid type for '{path}': expected an array, but got {shown(entries)} instead."
         raise BadRequest(message, param=path, code="invalid_type")
-    found: list[_Listed] = []
+    found: list[_Listed | _Hidden] = []
     for index, entry in enumerate(entries):
         place = f"{path}[{index}]"
+        if is_hosted(entry):
+            found.append(_Hidden(entry["type"], place))
+            continue
         wire = _entry(entry, place, inside=namespace is not None)
         if isinstance(wire, Namespace):
             found += _listed(wire.tools, f"{place}.tools", wire.name)
@@ -149,9 +153,6 @@ def _entry(entry: Json, place: str, *, inside: bool) -> Any:
     """One entry by its type; inside a namespace only functions and custom tools stand."""
     kinds = {kind: _KINDS[kind] for kind in ("function", "custom")} if inside else _KINDS
     kind = entry.get("type") if isinstance(entry, dict) else None
-    if isinstance(kind, str) and (why := _hosted(kind)) is not None:
-        message = f"'{place}.type' {kind!r} is not supported: {why}. Leave it out, or give the model a function."
-        raise BadRequest(message, param=f"{place}.type", code="unsupported_tool")
     if isinstance(entry, dict) and (not isinstance(kind, str) or kind not in kinds):
         known = ", ".join(repr(each) for each in kinds)
         message = f"Invalid value: {shown(kind)} for '{place}.type'. Supported values are: {known}."
@@ -165,11 +166,6 @@ def _tool(wire: FlatFunction | FlatCustom | LocalShell, place: str) -> Tool:
     if isinstance(wire, FlatFunction):
         return Tool(wire.name, wire.description or "", wire.parameters, wire.strict)
     return Tool(wire.name, wire.description or "", kind="custom", grammar=_grammar(wire, place))
-
-
-def _hosted(kind: str) -> str | None:
-    """Why `kind` is refused; OpenAI writes dates behind some names."""
-    return HOSTED.get(re.sub(r"_\d{4}_\d{2}_\d{2}$", "", kind))
 
 
 def _grammar(wire: FlatCustom, path: str) -> CustomGrammar | None:
@@ -191,12 +187,21 @@ def _choice(raw: Json, tools: FlatTools) -> Json:
     kind = raw.get("type")
     if kind == "local_shell":
         return {"type": "function", "name": SHELL}
-    if isinstance(kind, str) and (why := _hosted(kind)) is not None:
-        message = f"'tool_choice' {kind!r} is not supported: {why}."
-        raise BadRequest(message, param="tool_choice", code="unsupported_tool")
+    if isinstance(kind, str) and why_hosted(kind) is not None:
+        raise demanded(kind)
     if kind == "allowed_tools" and isinstance(raw.get("tools"), list):
-        return {**raw, "tools": [_choice(entry, tools) for entry in raw["tools"]]}
+        return _allowed(raw, raw["tools"], tools)
     name, namespace = raw.get("name"), raw.get("namespace")
     if isinstance(name, str) and isinstance(namespace, str):
         return {**raw, "name": tools.shown_name(name, namespace)}
     return raw
+
+
+def _allowed(raw: Mapping[str, Json], listed: list[Json], tools: FlatTools) -> Json:
+    """Of what is allowed, what can be called. Where that is nothing, a free choice is that of no tool."""
+    kept = [_choice(entry, tools) for entry in listed if not is_hosted(entry)]
+    if listed and not kept:
+        if raw.get("mode") == "required":
+            raise demanded(listed[0]["type"])
+        return "none"
+    return {**raw, "tools": kept}

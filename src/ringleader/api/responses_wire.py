@@ -8,6 +8,7 @@ from pydantic import Field, SkipValidation
 
 from ringleader.api.openai_wire import NAME_PATTERN, SamplingWire, Stop, StreamOptionsWire
 from ringleader.api.priority import PRIORITY_MAX, ServiceTier
+from ringleader.api.responses_hosted import HOSTED
 from ringleader.api.responses_items import Item
 from ringleader.api.validation import Wire
 
@@ -54,7 +55,13 @@ class Namespace(Wire):
     tools: SkipValidation[list[FlatFunction | FlatCustom]]  # each entry is read by its own type
 
 
-ToolEntry = FlatFunction | FlatCustom | LocalShell | Namespace
+class HostedTool(Wire):
+    """What OpenAI's servers run: taken and not shown to the model; a `Warning` header tells of it."""
+
+    type: Annotated[str, Field(pattern=rf"^({'|'.join(HOSTED)})(_\d{{4}}_\d{{2}}_\d{{2}})?$")]
+
+
+ToolEntry = FlatFunction | FlatCustom | LocalShell | Namespace | HostedTool
 
 
 class TextFormat(Wire):

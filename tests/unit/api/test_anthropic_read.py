@@ -23,6 +23,7 @@ WEATHER: Json = {
 NOW: Json = {"name": "now", "input_schema": {"type": "object"}}
 USE: Json = {"type": "tool_use", "id": "toolu_1", "name": "now", "input": {"a": "ü"}}
 RESULT: Json = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "12:00"}
+SEARCH: Json = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
 IMAGE: Json = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
 
 
@@ -219,8 +220,18 @@ def test_fields_that_change_nothing_are_let_through() -> None:
 def test_a_count_needs_no_max_tokens() -> None:
     raw = body(tools=[NOW], system="x")
     del raw["max_tokens"]
-    made = read_count(raw)
+    made, _ = read_count(raw)
     assert (made.max_tokens, len(made.messages), len(made.tools)) == (None, 2, 1)
+
+
+def test_what_anthropics_servers_run_is_not_shown_beside_tools_that_can_be_called() -> None:
+    computer = {"type": "computer_20250124", "name": "computer", "display_width_px": 1, "display_height_px": 1}
+    found = asked(tools=[SEARCH, NOW, computer], tool_choice={"type": "any"})
+    assert [tool.name for tool in found.request.tools] == ["now"]
+    assert found.places == (1,)
+    told = "tools.0 'web_search_20250305', tools.2 'computer_20250124'"
+    assert found.warnings == (f"not shown to the model, for nothing here can run them: {told}",)
+    assert read_count(body(tools=[SEARCH, NOW]))[1] == (1,)
 
 
 # ---------------------------------------------------------------- what is refused
@@ -277,8 +288,12 @@ REFUSALS: list[tuple[dict[str, Json], str]] = [
     ),
     (body(tools=[{"name": "f"}]), "tools.0.input_schema: Field required"),
     (body(tools=[NOW, {**NOW, "description": "other"}]), "tools: Tool names must be unique"),
-    (body(tools=[{"type": "web_search_20250305", "name": "web_search"}]), "tools.0.type: 'web_search_20250305' is not"),
-    (body(tools=[{"type": "computer_20250124", "name": "computer"}]), "tools.0.type: 'computer_20250124' is not"),
+    (body(tools=[SEARCH]), "tools.0.type: 'web_search_20250305' is not"),
+    (body(tools=[{"type": "bash_2099", "name": "bash"}, NOW]), "tools.0.type: 'bash_2099' is not supported: it is no"),
+    (
+        body(tools=[SEARCH, NOW], tool_choice={"type": "tool", "name": "web_search"}),
+        "tool_choice.tool.name: 'web_search' (web_search_20250305) cannot be called",
+    ),
     (body(tool_choice={"type": "required"}), "tool_choice.type: Input should be 'auto', 'any', 'tool' or 'none'"),
     (body(tools=[NOW], tool_choice={"type": "tool"}), "tool_choice.tool.name: Field required"),
     (body(thinking={"type": "on"}), "thinking.type: Input should be 'enabled', 'adaptive', 'between_tools'"),

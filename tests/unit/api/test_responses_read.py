@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from openai.types.responses import response_create_params
 
+from ringleader.api.responses_hosted import HOSTED
 from ringleader.api.responses_read import INCLUDABLE, REFUSED, read_response
-from ringleader.api.responses_tools import HOSTED, in_responses_words
+from ringleader.api.responses_tools import in_responses_words
 from ringleader.api.responses_wire import ResponsesWire
 from ringleader.errors import BadRequest, CallerFault, ContextTooLong
 from ringleader.values import ChatRequest, ContentFormat, CustomGrammar
@@ -52,11 +53,43 @@ def test_what_changes_nothing_is_let_through() -> None:
 
 
 @pytest.mark.parametrize("kind", [*HOSTED, "web_search_2025_08_26", "web_search_preview_2025_03_11"])
-def test_a_hosted_tool_is_refused_by_name_as_a_tool_and_as_a_choice(kind: str) -> None:
-    fault = refused(tools=[NOW, {"type": kind}])
-    assert (fault.param, fault.code) == ("tools[1].type", "unsupported_tool")
+def test_a_hosted_tool_is_not_shown_and_told_of_and_as_a_choice_it_is_refused(kind: str) -> None:
+    read = read_response({"model": "m", "input": "hi", "tools": [{"type": kind, "name": kind, "x": {}}, NOW]})
+    assert [tool.name for tool in read.calls.tools] == ["now"]
+    assert read.tools.warnings == (f"not shown to the model, for nothing here can run them: tools[0] '{kind}'",)
+    assert read.tools.places == ("tools[1]",)
+    fault = refused(tools=[{"type": kind}, NOW], tool_choice={"type": kind})
+    assert (fault.param, fault.code) == ("tool_choice", "unsupported_tool")
     assert kind in str(fault)
-    assert refused(tools=[NOW], tool_choice={"type": kind}).param == "tool_choice"
+
+
+WEB: Any = {"type": "web_search"}
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "required",
+        {"type": "function", "name": "now"},
+        {"type": "allowed_tools", "mode": "required", "tools": [WEB]},
+    ],
+)
+def test_where_nothing_but_hosted_tools_is_there_a_demanded_call_is_refused(choice: Any) -> None:
+    fault = refused(tools=[WEB, {"type": "mcp", "server_label": "x"}], tool_choice=choice)
+    assert (fault.param, fault.code) == ("tool_choice", "unsupported_tool")
+    assert "'web_search'" in str(fault)
+    assert asked(tools=[WEB], tool_choice="auto").tools == ()
+
+
+def test_of_what_is_allowed_the_hosted_tools_are_left_out() -> None:
+    def choice(mode: str, *tools: Any) -> Any:
+        return asked(
+            tools=[WEB, NOW], tool_choice={"type": "allowed_tools", "mode": mode, "tools": [*tools]}
+        ).tool_choice
+
+    assert choice("required", WEB, NOW)["tools"] == [NOW]
+    assert choice("auto", WEB) == "none"
+    assert choice("auto")["tools"] == []  # is refused where it is read
 
 
 @pytest.mark.parametrize(
@@ -175,7 +208,7 @@ def test_what_is_wrong_in_a_namespace_is_named_by_its_place() -> None:
     assert named({"type": "function", "name": "a b"}) == "tools[1].tools[0].name"
     assert named(SPAWN, {"type": "local_shell"}) == "tools[1].tools[1].type"
     assert named(SPAWN, AGENTS) == "tools[1].tools[1].type"
-    assert named({"type": "web_search"}) == "tools[1].tools[0].type"
+    assert named(WEB, {"type": "x"}) == "tools[1].tools[1].type"
     fault = BadRequest("Invalid 'tools[1].function.parameters'", param="tools[1].function.parameters")
     mended = in_responses_words(fault, ("tools[0]", "tools[1].tools[0]"))
     assert (str(mended), mended.param) == ("Invalid 'tools[1].tools[0].parameters'", "tools[1].tools[0].parameters")
