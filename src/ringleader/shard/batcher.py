@@ -1,9 +1,10 @@
 """Decides what the head sends next: whose turn it is, who rides with whom, how prompts are cut. Pure.
 
 Laws: a slot has at most one sampling segment in the ring; its segments leave in order of position; a batch has at
-most one frame in the ring; between two chunks of prompts every batch has its pass, and turns go round among prompts
-and among batches, so that no request waits for another's end; a released slot is never used again. When memory runs
-out, the last in rank gives its slot up and waits with all that it had answered; the first in rank always goes on.
+most one frame in the ring; between two chunks of prompts every batch has its pass; turns go round among batches, and of
+prompts the one that ends soonest goes first, but lets none wait for more than a few; a released slot is never used
+again. When memory runs out, the last in rank gives its slot up and waits with all that it had answered; the first in
+rank always goes on.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ringleader.shard.sharing import Sharing
 from ringleader.shard.waiting import QUEUE_MAX, Asked, Line, Reservations
 from ringleader.values import Finish, Ride, SlotSpec
 
+PASSED_MAX = 4  # chunks of other prompts that one lets pass: a long one then gets every fifth, however many come
 PROGRESS_DEADLINE_S = 60.0  # a chunk of 512 tokens on a slow CPU takes some seconds; a minute is a death
 
 
@@ -94,6 +96,7 @@ class _Live:
     flying: bool = False  # a sampling segment is in the ring
     answering: bool = False  # its first token came back
     computed: int = 0
+    passed: int = 0  # chunks of other prompts since its last one, while it was ready
     begun: bool = False
     chunks: deque[int] = field(default_factory=deque)  # sizes of its segments in the ring, oldest first
     guesses: tuple[int, ...] = ()  # what may follow `pending`
@@ -237,9 +240,10 @@ class Batcher:
         due = self._since_chunk >= len(self._groups)
         if slot is not None and due:
             self._since_chunk = 0
-            self._live.move_to_end(slot)
             waiting = sum(len(live.pending) for live in self._live.values() if not live.answering)
             chunk = self._rhythm.chunk_tokens(self._groups.rows, self._limits.chunk_tokens, waiting)
+            for each in self._ready_prompts():
+                self._live[each].passed = 0 if each == slot else self._live[each].passed + 1
             return self._fly((slot,), chunk, 0)
         if group is None:
             return None
@@ -257,8 +261,20 @@ class Batcher:
         beside_answers = bool(self._groups) or flying < len(self._flight)
         if flying >= (1 if beside_answers else self._limits.flight_max + 1):
             return None
+        return min(self._ready_prompts(), key=self._turn_of, default=None)
+
+    def _ready_prompts(self) -> list[int]:
         ready = (slot for slot, live in self._live.items() if live.pending and not live.flying and not live.answering)
-        return next((slot for slot in ready if not self._sharing.awaits(slot)), None)
+        return [slot for slot in ready if not self._sharing.awaits(slot)]
+
+    def _turn_of(self, slot: int) -> tuple[int, int, int, int]:
+        """Whose chunk goes first: who was passed over too often, then by priority, then who ends soonest.
+
+        Were turns shared out evenly, prompts that come together would all be answered only when the last is computed.
+        """
+        live = self._live[slot]
+        overdue = live.passed if live.passed >= PASSED_MAX else 0
+        return -overdue, live.asked.priority, len(live.pending), live.asked.place
 
     def _width(self, group: Group) -> int:
         most = self._limits.chunk_tokens
@@ -322,7 +338,6 @@ class Batcher:
             self._line.leave(asked.request)
             answered = len(asked.tokens) - asked.spec.prompt_tokens
             spec = replace(asked.spec, resumed_tokens=answered) if asked.preempted else asked.spec
-            # Its turn comes after one of each that runs: were it first, a stream of short requests would starve them.
             self._live[self._next_slot] = _Live(asked, spec, deque(asked.tokens))
             self._memory.reserve(self._next_slot, len(asked.tokens), asked.tokens_max)
             self._sharing.expect(self._next_slot, asked.tokens, asked.spec.opening_tokens)

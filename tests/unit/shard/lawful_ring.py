@@ -11,7 +11,7 @@ from itertools import takewhile
 import pytest
 
 from ringleader.errors import ContextTooLong
-from ringleader.shard.batcher import Batcher, Limits, Progress, Returned, Segments, Turn
+from ringleader.shard.batcher import PASSED_MAX, Batcher, Limits, Progress, Returned, Segments, Turn
 from ringleader.shard.waiting import YIELDS
 from ringleader.values import Finish, Sampling, SlotSpec
 from tests.unit.shard.lawful_kept import Store
@@ -198,9 +198,10 @@ class Ring:
     def check_fairness(self, chosen: set[int]) -> None:
         for slot, sequence in self.live.items():
             sequence.waited = 0 if slot in chosen or not sequence.ready else sequence.waited + 1
-            # A prompt waits for a chunk of each other prompt, and before each for a pass of each batch; another
-            # time round where slots that were given up come and go meanwhile.
-            assert sequence.waited <= 2 * self.limits.slots_max**2, "a slot that was ready was passed over"
+            # A prompt lets a few chunks of others pass, then those that were passed over as often, and before each
+            # chunk goes a pass of each batch; another time round where slots that were given up come and go meanwhile.
+            bound = 2 * (self.limits.slots_max + PASSED_MAX) * self.limits.slots_max
+            assert sequence.waited <= bound, "a slot that was ready was passed over"
 
     def give_back(self, followers: int, ends: bool, guesses: int = 0, right: int = 0) -> None:
         """The oldest frame comes back; the tail guesses so many tokens, of which the first are `right`."""
@@ -332,7 +333,7 @@ def answering(batcher: Batcher, *lengths: int, max_tokens: int = 100) -> list[in
             if turn.sample and turn.slot not in slots:
                 slots.append(turn.slot)
                 waiting.pop()
-    return slots
+    return sorted(slots)
 
 
 def passes(batcher: Batcher, count: int) -> list[Segments]:

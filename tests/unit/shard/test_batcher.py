@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ringleader.errors import Busy, ContextTooLong
-from ringleader.shard.batcher import Batcher, Limits, Returned, Turn
+from ringleader.shard.batcher import PASSED_MAX, Batcher, Limits, Returned, Turn
 from ringleader.shard.waiting import QUEUE_MAX
 from tests.unit.shard.lawful_ring import Ring, answering, at_random, back, drain, only, passes, prompt, spec
 
@@ -150,6 +150,40 @@ def test_a_running_answer_is_not_held_up_by_short_requests_that_keep_coming() ->
         turns.append(turn.slot)
         back(batcher, turn, 7, ends=turn.slot != long.slot)
     assert turns.count(long.slot) == 5
+
+
+def test_of_prompts_that_come_together_the_first_is_answered_before_the_last_is_computed() -> None:
+    batcher = Batcher(replace(LIMITS, slots_max=8, kv_tokens_max=1000))
+    for number in range(4):
+        batcher.submit(f"{number}", tuple(range(100 * number, 100 * number + 16)), spec(16))
+    sampled = [turn.slot for _ in range(16) if (turn := returned(batcher, ends=True)).sample]
+    assert sampled == [1, 2, 3, 4], "one after the other"
+
+
+def test_a_short_prompt_passes_a_long_one_which_still_goes_on_however_many_come() -> None:
+    batcher = Batcher(replace(LIMITS, slots_max=2, kv_tokens_max=1000))
+    batcher.submit("long", prompt(64), spec(64))
+    long = returned(batcher)
+    turns = []
+    for number in range(3 * (PASSED_MAX + 1)):
+        batcher.submit(f"short {number}", tuple(range(1000 + number, 1004 + number)), spec(4))
+        turns.append(returned(batcher, ends=True).slot)
+    assert turns.count(long.slot) == 3
+    assert turns[:PASSED_MAX].count(long.slot) == 0
+
+
+def test_priority_goes_before_length() -> None:
+    batcher = Batcher(replace(LIMITS, slots_max=2, kv_tokens_max=1000))
+    batcher.submit("short", prompt(4), spec(4), priority=1)
+    batcher.submit("urgent", tuple(range(100, 112)), spec(12), priority=0)
+    assert [returned(batcher, ends=True).slot for _ in range(4)] == [1, 1, 1, 2]
+
+
+def returned(batcher: Batcher, *, ends: bool = False) -> Turn:
+    """The next chunk, back at once; a sampling one gives a token, which may be the answer's last."""
+    turn = only(batcher)
+    back(batcher, turn, *([7] if turn.sample else []), ends=ends and turn.sample)
+    return turn
 
 
 def test_a_prompt_is_cut_into_chunks_and_only_the_last_one_samples() -> None:
