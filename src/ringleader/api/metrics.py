@@ -58,7 +58,7 @@ class Metrics:
         )
         self.tokens = Counter(
             "ringleader_tokens",
-            "Tokens: of prompts, of answers, and of those the reasoning, the forced and the rightly guessed ones",
+            "Tokens: of prompts and those kept from before, of answers and their reasoning, forced and guessed ones",
             ["model", "kind"],
             registry=registry,
         )
@@ -144,6 +144,7 @@ class _MeteredDeltas:
         usage, m, model = finished.usage, self._metrics, self._model
         kinds = {
             "prompt": usage.prompt_tokens,
+            "cached": usage.cached_tokens,
             "completion": usage.completion_tokens,
             "reasoning": usage.reasoning_tokens,
             "forced": usage.forced_tokens,

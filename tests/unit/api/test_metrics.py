@@ -55,6 +55,7 @@ async def test_an_answer_is_counted_with_its_tokens_waits_and_end() -> None:
     assert found("ringleader_http_requests_total", path, "POST", "200") == 1
     assert found("ringleader_answers_total", MODEL, "stop") == 1
     assert found("ringleader_tokens_total", MODEL, "prompt") == USAGE.prompt_tokens
+    assert found("ringleader_tokens_total", MODEL, "cached") == USAGE.cached_tokens
     assert found("ringleader_tokens_total", MODEL, "completion") == USAGE.completion_tokens
     assert found("ringleader_tokens_total", MODEL, "forced") == USAGE.forced_tokens
     assert found("ringleader_tokens_total", MODEL, "guessed") == USAGE.accepted_tokens
