@@ -148,6 +148,9 @@ class Sampling:
     logit_bias: tuple[tuple[int, float], ...] = ()
 
 
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]  # how much to reason, least first
+
+
 @dataclass(frozen=True, slots=True)
 class ContentFormat:
     """What an answer's text must be: any JSON object, or JSON that is valid against `schema` (None: any JSON).
@@ -168,7 +171,8 @@ class ChatRequest:
 
     `content` None means free text. It says nothing of calls. `max_tokens` None means: to the end of the
     context. `top_logprobs` None means no logprobs at all, 0 only those of the chosen tokens. `thinking` wishes that the
-    model reasons, or that it does not; None leaves it to the model's own template.
+    model reasons, or that it does not; None leaves it to the model's own template. `effort` is how much, for models
+    that know levels.
     `raw`: a prompt as it is (text, or token ids), with no messages and no template; whatever is answered is text.
     Lower `priority` goes first. `prediction` is text that the client expects in the answer: it comes sooner where
     that is right.
@@ -185,6 +189,7 @@ class ChatRequest:
     top_logprobs: int | None = None
     content: ContentFormat | None = None
     thinking: bool | None = None
+    effort: Effort | None = None
     raw: str | tuple[int, ...] | None = None
     priority: int = 0
     prediction: str = ""

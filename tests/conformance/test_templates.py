@@ -22,6 +22,7 @@ from llguidance import LLMatcher
 
 from ringleader.api.ids import new_id
 from ringleader.language.dialects.detect import detect
+from ringleader.language.effort import levels
 from ringleader.language.prompt import Voice, compose, parser, voice
 from ringleader.language.read_back import reads_back
 from ringleader.language.template import render
@@ -264,3 +265,17 @@ def _endings(spoken: Voice, row: Expected) -> tuple[str, ...]:
     inside = (*dialect.markers, *(() if frames is None else frames.markers))
     found = [*(marker.text for marker in inside), "<|channel|>commentary", "'"]
     return (*(() if thinking is None else (thinking.close.text,)), *found, *row.endings)
+
+
+LEVELS = {
+    "openai-gpt-oss-120b": ("low", "medium", "high"),
+    "tencent-Hy3": ("low", "high"),
+    "deepseek-ai-DeepSeek-V4": ("medium", "max"),
+    "deepseek-ai-DeepSeek-V4-Flash-0731": ("medium", "high", "max"),
+}
+
+
+@pytest.mark.parametrize("file", templates(), ids=lambda file: file.stem)
+def test_levels_of_reasoning_are_known_where_the_template_has_some(file: Path) -> None:
+    source = tokenizer_of(file).chat_template or ""
+    assert levels(source, "<s>", "</s>", "<think>").known == LEVELS.get(file.stem, ())

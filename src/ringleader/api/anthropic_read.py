@@ -95,6 +95,7 @@ def _request(
         stop=stop,
         content=_content(wire),
         thinking=_shown(wire.thinking) != "hidden",
+        effort=wire.output_config.effort if wire.output_config is not None else None,
     )
 
 

@@ -10,6 +10,7 @@ import secrets
 from dataclasses import dataclass, replace
 
 from ringleader.api.ollama_wire import (
+    EFFORTS,
     AskWire,
     GenerateWire,
     OllamaChatWire,
@@ -20,7 +21,7 @@ from ringleader.api.ollama_wire import (
 from ringleader.api.openai_read import INT32_MAX, SEED_MASK
 from ringleader.api.validation import parse, shown
 from ringleader.errors import BadRequest
-from ringleader.values import ChatRequest, ContentFormat, Json, Message, ModelId, Sampling, Tool, ToolCall
+from ringleader.values import ChatRequest, ContentFormat, Effort, Json, Message, ModelId, Sampling, Tool, ToolCall
 
 LATEST = ":latest"  # what its clients add to a name without a tag
 # Ollama's defaults, which its clients count on.
@@ -109,6 +110,7 @@ def _asked(wire: AskWire, messages: tuple[Message, ...], tools: tuple[Tool, ...]
         top_logprobs=(wire.top_logprobs or 0) if wire.logprobs or wire.top_logprobs else None,
         content=_content(wire.format),
         thinking=None if wire.think is None else wire.think is not False,
+        effort=_effort(wire.think),
     )
     return Asked(
         model=model,
@@ -119,6 +121,10 @@ def _asked(wire: AskWire, messages: tuple[Message, ...], tools: tuple[Tool, ...]
         load=not _is_zero(wire.keep_alive),
         context=options.num_ctx,
     )
+
+
+def _effort(think: Json) -> Effort | None:
+    return "none" if think is False else next((level for level in EFFORTS if level == think), None)
 
 
 def _max_tokens(asked: int | None) -> int | None:

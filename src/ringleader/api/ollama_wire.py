@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from ringleader.api.validation import Wire
+from ringleader.values import Effort
 
-EFFORTS = ("low", "medium", "high", "max")
+EFFORTS: tuple[Effort, ...] = ("low", "medium", "high", "max")
 
 
 def _as_list(stop: Any) -> Any:

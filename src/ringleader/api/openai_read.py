@@ -54,6 +54,7 @@ def read_chat(body: dict[str, Json]) -> ChatAsked:
         message = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
         raise BadRequest(message, param="stream_options")
     calls = read_tools(wire)
+    wish = read_thinking(body)
     request = ChatRequest(
         model=ModelId(wire.model),
         messages=read_history(wire.messages),
@@ -65,7 +66,8 @@ def read_chat(body: dict[str, Json]) -> ChatAsked:
         stop=tuple(wire.stop or ()),
         top_logprobs=_top_logprobs(wire),
         content=_content(wire.response_format),
-        thinking=read_thinking(body),
+        thinking=wish.thinking,
+        effort=wish.effort,
         priority=priority_of(wire.priority, wire.service_tier),
         prediction="" if wire.prediction is None else text_of(wire.prediction.content, "prediction.content"),
     )

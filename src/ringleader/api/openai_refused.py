@@ -6,10 +6,11 @@ A field that is in no table changes nothing (metadata, user, store, cache_contro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 from ringleader.api.validation import shown
 from ringleader.errors import BadRequest
-from ringleader.values import Json
+from ringleader.values import Effort, Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Refused:
 _NO_SAMPLER = "this sampler does not exist here; use temperature, top_p, top_k or min_p"
 _NO_GRAMMAR = "use response_format with a JSON schema, or a custom tool with a lark or regex grammar"
 _NO_TEXT_CONTROL = "the prompt is made by the model's own chat template"
+_EFFORT = "use reasoning_effort, or enable_thinking"
 
 REFUSED: tuple[Refused, ...] = (
     Refused("audio", (), "only text is served"),
@@ -66,14 +68,12 @@ REFUSED: tuple[Refused, ...] = (
     Refused("add_generation_prompt", (True,), _NO_TEXT_CONTROL),
     Refused("continue_final_message", (False,), _NO_TEXT_CONTROL),
     Refused("documents", ([],), "put the documents into a message"),
-    Refused("thinking", (), "the model thinks as its template has it"),
-    Refused("thinking_budget", (), "the model thinks as its template has it"),
-    Refused("reasoning", ({},), "the model thinks as its template has it"),
+    Refused("thinking", (), _EFFORT),
+    Refused("thinking_budget", (), _EFFORT),
+    Refused("reasoning", ({},), _EFFORT),
 )
 
-# How much a model thinks is its own affair: "medium" is what the API documents as the default, and asks for nothing
-# beyond what happens anyway. That it does not think at all can be had.
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
 _SWITCHES = ("enable_thinking", "thinking")  # what templates call it, as other servers' clients send it
 
 
@@ -86,20 +86,34 @@ def refuse_unserved(body: dict[str, Json]) -> None:
     refuse(body, REFUSED)
 
 
-def read_thinking(body: dict[str, Json]) -> bool | None:
-    """Whether the client of Chat Completions wishes that the model thinks, or that it does not.
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a client wishes of the model's reasoning: that there is some or none, and how much."""
+
+    thinking: bool | None = None
+    effort: Effort | None = None
+
+
+def read_thinking(body: dict[str, Json]) -> Wish:
+    """What the client of Chat Completions wishes of the model's reasoning.
 
     Raises:
-        BadRequest: it wishes for more or less, for anything else of the template, or for two things.
+        BadRequest: it wishes for anything else of the template, or for two things.
     """
-    wishes = {effort_wish(body.get("reasoning_effort"), "reasoning_effort")}
-    for param, given in (("enable_thinking", body), ("chat_template_kwargs", body.get("chat_template_kwargs") or {})):
-        wishes |= _switches(given, param)
+    arguments = body.get("chat_template_kwargs") or {}
+    efforts = {read_effort(body.get("reasoning_effort"), "reasoning_effort")}
+    if isinstance(arguments, dict):
+        efforts.add(read_effort(arguments.get("reasoning_effort"), "chat_template_kwargs.reasoning_effort"))
+    efforts.discard(None)
+    wishes: set[bool | None] = {effort != "none" for effort in efforts if effort != "minimal"}
+    wishes |= _switches(body, "enable_thinking") | _switches(arguments, "chat_template_kwargs")
     wishes.discard(None)
-    if len(wishes) > 1:
-        message = "'reasoning_effort' and 'enable_thinking' contradict each other: send one of them."
+    if len(wishes) > 1 or len(efforts) > 1:
+        message = "'reasoning_effort', 'enable_thinking' and 'chat_template_kwargs' contradict each other: send one."
         raise BadRequest(message, param="reasoning_effort")
-    return wishes.pop() if wishes else None
+    thinking = wishes.pop() if wishes else None
+    effort = efforts.pop() if efforts else None
+    return Wish(thinking, effort or ("none" if thinking is False else None))
 
 
 def _switches(given: Json, param: str) -> set[bool | None]:
@@ -110,6 +124,8 @@ def _switches(given: Json, param: str) -> set[bool | None]:
         raise BadRequest(f"Invalid type for '{param}': expected an object.", param=param, code="invalid_type")
     found: set[bool | None] = set()
     for name, value in given.items():
+        if name == "reasoning_effort":
+            continue
         if name not in _SWITCHES:
             message = f"'{param}.{name}' is not supported: {_NO_TEXT_CONTROL}."
             raise BadRequest(message, param=f"{param}.{name}", code="unsupported_parameter")
@@ -134,19 +150,12 @@ def _among(value: Json, neutral: tuple[Json, ...]) -> bool:
     return any(value == other and isinstance(value, bool) == isinstance(other, bool) for other in neutral)
 
 
-def effort_wish(value: Json, param: str) -> bool | None:
-    """What an effort asks for: False is no thinking at all. `param` is the field's path.
-
-    Raises:
-        BadRequest: it asks for more or less thinking than the model does.
-    """
-    if value is None or value == "medium":
+def read_effort(value: Json, param: str) -> Effort | None:
+    """`value` of the field at `param`, checked. Raises BadRequest for one that is no effort."""
+    if value is None:
         return None
-    if value == "none":
-        return False
-    if value not in _EFFORTS:
-        known = ", ".join(repr(effort) for effort in _EFFORTS)
-        message = f"Invalid value: {shown(value)} for '{param}'. Supported values are: {known}."
-        raise BadRequest(message, param=param)
-    advice = "how much a model thinks is not to be set; leave it out, or send 'none'"
-    raise BadRequest(f"'{param}' {shown(value)} is not supported: {advice}.", param=param, code="unsupported_value")
+    for effort in EFFORTS:
+        if effort == value:
+            return effort
+    known = ", ".join(repr(effort) for effort in EFFORTS)
+    raise BadRequest(f"Invalid value: {shown(value)} for '{param}'. Supported values are: {known}.", param=param)

@@ -5,12 +5,13 @@ Shapes and ranges only: `openai_read` reads what several fields say together, `o
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ringleader.api.priority import PRIORITY_MAX, ServiceTier
 from ringleader.api.validation import Wire
+from ringleader.values import Effort
 
 # Each choice is a request of its own in the ring, with its own slot and cache: eight take half of the slots that a
 # head runs at once, and leave the other half to other clients.
@@ -154,6 +155,9 @@ Stop = Annotated[
     BeforeValidator(_as_list, json_schema_input_type=str | list[str] | None),
 ]
 
+# Any JSON, read by `read_effort`, so that what is wrong with it is said in the API's own words.
+EffortField = Annotated[Any, WithJsonSchema({"anyOf": [{"enum": list(get_args(Effort))}, {"type": "null"}]})]
+
 
 class SamplingWire(Wire):
     """How tokens are picked. OpenAI's own fields, and those that local servers have beside them."""
@@ -189,7 +193,7 @@ class ChatWire(SamplingWire):
     functions: list[FunctionWire] | None = None
     function_call: Any = None
     response_format: ResponseFormatWire | None = None
-    reasoning_effort: Any = None
+    reasoning_effort: EffortField = None
     enable_thinking: Any = None
     chat_template_kwargs: Any = None
     priority: Annotated[int, Field(ge=-PRIORITY_MAX, le=PRIORITY_MAX)] | None = None

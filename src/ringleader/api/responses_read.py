@@ -8,7 +8,7 @@ from typing import Any
 
 from ringleader.api import responses_items as items
 from ringleader.api.openai_read import INT32_MAX, read_sampling
-from ringleader.api.openai_refused import Refused, effort_wish, refuse
+from ringleader.api.openai_refused import Refused, read_effort, refuse
 from ringleader.api.openai_tools import ToolsAsked
 from ringleader.api.priority import priority_of
 from ringleader.api.responses_history import Placed, read_items
@@ -16,7 +16,7 @@ from ringleader.api.responses_tools import FlatTools, read_flat_tools
 from ringleader.api.responses_wire import ResponsesWire, TextFormat
 from ringleader.api.validation import parse, shown
 from ringleader.errors import BadRequest
-from ringleader.values import ChatRequest, ContentFormat, Json, ModelId
+from ringleader.values import ChatRequest, ContentFormat, Effort, Json, ModelId
 
 SEALED = "reasoning.encrypted_content"
 LOGPROBS = "message.output_text.logprobs"
@@ -57,7 +57,7 @@ class ResponseAsked:
     new: tuple[Placed, ...]
     raw_items: tuple[dict[str, Json], ...]  # the same, as they are stored
     include: frozenset[str] = field(default_factory=frozenset)
-    thinking: bool | None = None
+    effort: Effort | None = None
 
     @property
     def calls(self) -> ToolsAsked:
@@ -105,7 +105,8 @@ class ResponseAsked:
             stop=tuple(wire.stop or ()),
             top_logprobs=top if top or LOGPROBS in self.include else None,
             content=_content(wire.text.format if wire.text is not None else None),
-            thinking=self.thinking,
+            thinking=None if self.effort != "none" else False,
+            effort=self.effort,
             priority=priority_of(wire.priority, wire.service_tier),
         )
 
@@ -118,7 +119,7 @@ def read_response(body: dict[str, Json]) -> ResponseAsked:
     """
     refuse(body, REFUSED)
     wire = parse(ResponsesWire, body)
-    thinking = effort_wish(wire.reasoning.effort if wire.reasoning is not None else None, "reasoning.effort")
+    effort = read_effort(wire.reasoning.effort if wire.reasoning is not None else None, "reasoning.effort")
     if body.get("stream_options") and wire.stream is not True:
         message = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
         raise BadRequest(message, param="stream_options")
@@ -129,7 +130,7 @@ def read_response(body: dict[str, Json]) -> ResponseAsked:
         for each, placed in zip(raw, new, strict=True)
         if not isinstance(placed.item, items.ReferenceItem)
     )
-    return ResponseAsked(wire, read_flat_tools(wire), new, kept, _include(wire.include or []), thinking)
+    return ResponseAsked(wire, read_flat_tools(wire), new, kept, _include(wire.include or []), effort)
 
 
 def replayed(stored: Sequence[dict[str, Json]], path: str) -> list[Placed]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SkipValidation
 
-from ringleader.api.openai_wire import NAME_PATTERN, SamplingWire, Stop, StreamOptionsWire
+from ringleader.api.openai_wire import NAME_PATTERN, EffortField, SamplingWire, Stop, StreamOptionsWire
 from ringleader.api.priority import PRIORITY_MAX, ServiceTier
 from ringleader.api.responses_hosted import HOSTED
 from ringleader.api.responses_items import Item
@@ -84,7 +84,7 @@ class TextWire(Wire):
 class ReasoningWire(Wire):
     """`summary` asks for the reasoning as summaries: here it is told as it is, in one piece."""
 
-    effort: Any = None
+    effort: EffortField = None
     summary: Literal["auto", "concise", "detailed", "none"] | None = None
     generate_summary: Literal["auto", "concise", "detailed"] | None = None
 

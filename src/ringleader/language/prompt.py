@@ -11,6 +11,7 @@ from ringleader.language.content import ContentRule, content_rule
 from ringleader.language.custom import as_function, as_functions_in, check_custom, is_raw
 from ringleader.language.dialects.detect import detect
 from ringleader.language.dialects.dialect import Dialect, Reasoning
+from ringleader.language.effort import Steered, levels, steer
 from ringleader.language.enforcement import Check
 from ringleader.language.grammar import build
 from ringleader.language.keywords import with_pointers
@@ -19,7 +20,7 @@ from ringleader.language.opening import forced_opening
 from ringleader.language.raw_prompt import NO_CALLS, raw_ids, raw_parser
 from ringleader.language.schema import check_tools
 from ringleader.language.stream import StreamParser
-from ringleader.language.template import render
+from ringleader.language.template import CHATML, render
 from ringleader.language.tool_choice import ToolChoice, normalise
 from ringleader.tokenizer import Tokenizer
 from ringleader.values import ChatRequest, Message, Tool
@@ -106,7 +107,8 @@ def compose(voice: Voice, request: ChatRequest, today: datetime.date | None = No
     content = None if choice.mode == "required" else content  # it speaks of text, and there will be none
     check_history(request.messages)
     shown = tuple(as_function(tool, raw_begin(voice)) for tool in tools)
-    text, reasoning = _text(voice, as_functions_in(request.messages), shown, today, request.thinking)
+    steered = _steered(voice, request)
+    text, reasoning = _text(voice, as_functions_in(request.messages), shown, today, steered)
     ids = tokenizer.encode(text)
     check_length(len(ids), request.max_tokens, voice.context_max)  # before the costlier grammar
     callable_ = tuple(tool if is_raw(tool) else as_function(tool, "") for tool in request.tools)
@@ -118,7 +120,7 @@ def compose(voice: Voice, request: ChatRequest, today: datetime.date | None = No
         opening=opening,
         grammar=None if grammar is None else grammar.text,
         choice=choice,
-        warnings=() if grammar is None else grammar.warnings,
+        warnings=steered.warnings + (() if grammar is None else grammar.warnings),
         thinking_open=reasoning == "begun",
         content=content,
         checks={} if grammar is None else grammar.checks,
@@ -175,15 +177,27 @@ def raw_begin(voice: Voice) -> str:
     return voice.dialect.opens[0].marker.text if voice.dialect.opens else ""
 
 
+def _steered(voice: Voice, request: ChatRequest) -> Steered:
+    """What the template is told of how much to reason. What it knows is found only where somebody wishes for it."""
+    if request.thinking is None and request.effort is None:
+        return Steered(None)
+    tokenizer, thinking = voice.tokenizer, voice.dialect.thinking
+    reasons = (thinking is not None and thinking.expected) or voice.dialect.frames({}) is not None
+    open_text = "" if thinking is None else thinking.open.text.rstrip()
+    source = CHATML if tokenizer.chat_template is None else tokenizer.chat_template
+    can = levels(source, tokenizer.bos_token, tokenizer.eos_token, open_text)
+    return steer(can, request.thinking, request.effort, reasons=reasons)
+
+
 def _text(
     voice: Voice,
     messages: Sequence[Message],
     tools: Sequence[Tool],
     today: datetime.date | None,
-    wanted: bool | None,
+    steered: Steered,
 ) -> tuple[str, Reasoning]:
-    """The prompt's text, and where it leaves the model. Reasoning that is not `wanted` and that a template opens all
-    the same is closed at once."""
+    """The prompt's text, and where it leaves the model. Reasoning that is not wanted and that a template opens all the
+    same is closed at once."""
     tokenizer, thinking = voice.tokenizer, voice.dialect.thinking
     text = render(
         tokenizer.chat_template,
@@ -193,11 +207,12 @@ def _text(
         eos_token=tokenizer.eos_token,
         today=today,
         history=voice.dialect.history,
-        thinking=wanted,
+        thinking=steered.thinking,
+        effort=steered.level,
     )
     end = text.rstrip()
     if thinking is not None and end.endswith(thinking.open.text.rstrip()):
-        if wanted is not False:
+        if steered.thinking is not False:
             return text, "begun"
         return f"{end}\n\n{thinking.close.text}\n\n", "over"
     over = thinking is not None and end.endswith(thinking.close.text.rstrip())

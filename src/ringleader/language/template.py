@@ -32,10 +32,11 @@ def render(
     today: datetime.date | None = None,
     history: History = TAGGED,
     thinking: bool | None = None,
+    effort: str | None = None,
 ) -> str:
     """The prompt's text, special tokens as their text. Every message and tool is in it, in the template's own
-    way where it has one, else merged into a neighbour or written as text, in the way that `history` says. `thinking` is
-    handed to templates that know it.
+    way where it has one, else merged into a neighbour or written as text, in the way that `history` says.
+    `thinking` and `effort` are handed to templates that know them.
 
     Raises:
         BadRequest: the template refuses the conversation in any shape, or fails on it.
@@ -45,7 +46,16 @@ def render(
 
     def written(*, list_tools: bool) -> str:
         turns, listed = shaped(source, messages, tools, special, history, list_tools=list_tools)
-        given = context(source, turns, listed, special, prompted=add_generation_prompt, today=today, thinking=thinking)
+        given = context(
+            source,
+            turns,
+            listed,
+            special,
+            prompted=add_generation_prompt,
+            today=today,
+            thinking=thinking,
+            effort=effort,
+        )
         return expand(source, given, today)
 
     try:

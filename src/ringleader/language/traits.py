@@ -21,6 +21,7 @@ NAME, VALUE, RESULT, THOUGHT = "nameprobe75", "valueprobe76", "resultprobe77", "
 NINE_LETTERS = "abcdef123"  # the shape that those want who do not take any id
 REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
 THINKING_SWITCHES = ("enable_thinking", "thinking")  # Qwen, GLM and others; DeepSeek and Granite
+EFFORT = "reasoning_effort"  # gpt-oss, DeepSeek V4, Hunyuan
 PROBE_DAY = datetime.date(2024, 1, 1)  # some templates fail without a date
 TRAITS_MAX = 64
 
@@ -78,10 +79,11 @@ def context(
     prompted: bool = True,
     today: datetime.date | None = None,
     thinking: bool | None = None,
+    effort: str | None = None,
 ) -> dict[str, Json]:
     """The template's variables. `special` is the text of its BOS and EOS tokens; `prompted` asks for the begin of
-    an answer, `thinking` for one with reasoning or without, where the template can be asked. A template that knows
-    `functions` instead of tools (Firefunction) gets them as JSON text."""
+    an answer, `thinking` for one with reasoning or without, `effort` for so much of it, where the template can be
+    asked. A template that knows `functions` instead of tools (Firefunction) gets them as JSON text."""
     found: dict[str, Json] = {
         "messages": list(turns),
         "tools": None if tools is None else list(tools),
@@ -95,6 +97,8 @@ def context(
         found["datetime"] = (today or PROBE_DAY).strftime("%Y-%m-%d %A")
     if thinking is not None:
         found |= {switch: thinking for switch in THINKING_SWITCHES if switch in known}
+    if effort is not None and EFFORT in known:
+        found[EFFORT] = effort
     return found
 
 

@@ -186,6 +186,11 @@ def test_structured_output_is_read_in_both_spellings() -> None:
     assert request(output_config={"effort": None, "format": None}).content is None
 
 
+def test_the_effort_that_an_answer_is_worth_goes_with_the_request() -> None:
+    assert request(output_config={"effort": "xhigh"}).effort == "xhigh"
+    assert request().effort is None
+
+
 @pytest.mark.parametrize(
     ("thinking", "shown"),
     [

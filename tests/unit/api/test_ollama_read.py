@@ -92,10 +92,17 @@ def test_a_format_is_read(form: Json, content: ContentFormat | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("think", "wanted", "shown"), [(None, None, True), (True, True, True), (False, False, False), ("low", True, True)]
+    ("think", "wanted", "effort", "shown"),
+    [
+        (None, None, None, True),
+        (True, True, None, True),
+        (False, False, "none", False),
+        ("low", True, "low", True),
+        ("max", True, "max", True),
+    ],
 )
-def test_thinking_is_wished_for_or_against(think: Json, wanted: bool | None, shown: bool) -> None:
-    assert request(think=think).thinking is wanted
+def test_thinking_is_wished_for_or_against(think: Json, wanted: bool | None, effort: str | None, shown: bool) -> None:
+    assert (request(think=think).thinking, request(think=think).effort) == (wanted, effort)
     assert read_chat(chat(think=think)).thinking is shown
 
 

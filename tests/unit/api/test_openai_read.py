@@ -188,8 +188,6 @@ def test_a_wrong_field_is_refused_by_its_path(fields: dict[str, Json], param: st
         ("audio", {"voice": "x"}),
         ("modalities", ["text", "audio"]),
         ("web_search_options", {}),
-        ("reasoning_effort", "high"),
-        ("reasoning_effort", "minimal"),
         ("best_of", 2),
         ("best_of", True),
         ("suffix", "x"),
@@ -214,9 +212,13 @@ def test_unknown_values_of_refused_fields_are_told_from_unsupported_ones() -> No
     ("fields", "thinking"),
     [
         ({}, None),
-        ({"reasoning_effort": "medium"}, None),
+        ({"reasoning_effort": "minimal"}, None),
+        ({"reasoning_effort": "medium"}, True),
+        ({"reasoning_effort": "xhigh"}, True),
         ({"reasoning_effort": "none"}, False),
+        ({"reasoning_effort": "minimal", "enable_thinking": False}, False),
         ({"enable_thinking": True}, True),
+        ({"chat_template_kwargs": {"reasoning_effort": "none"}}, False),
         ({"chat_template_kwargs": {"enable_thinking": False}}, False),
         ({"chat_template_kwargs": {"thinking": True}, "enable_thinking": True}, True),
         ({"chat_template_kwargs": {"enable_thinking": None}}, None),
@@ -227,9 +229,28 @@ def test_a_client_may_wish_for_thinking_or_against_it(fields: dict[str, Json], t
 
 
 @pytest.mark.parametrize(
+    ("fields", "effort"),
+    [
+        ({}, None),
+        ({"reasoning_effort": "low"}, "low"),
+        ({"chat_template_kwargs": {"reasoning_effort": "high"}}, "high"),
+        ({"reasoning_effort": "max", "enable_thinking": True}, "max"),
+        ({"enable_thinking": False}, "none"),
+        ({"enable_thinking": True}, None),
+    ],
+)
+def test_a_client_may_say_how_much_the_model_is_to_think(fields: dict[str, Json], effort: str | None) -> None:
+    assert read_chat(body(**fields)).request.effort == effort
+
+
+@pytest.mark.parametrize(
     ("fields", "param"),
     [
         ({"reasoning_effort": "none", "enable_thinking": True}, "reasoning_effort"),
+        ({"reasoning_effort": "high", "enable_thinking": False}, "reasoning_effort"),
+        ({"reasoning_effort": "high", "chat_template_kwargs": {"reasoning_effort": "low"}}, "reasoning_effort"),
+        ({"chat_template_kwargs": {"reasoning_effort": 3}}, "chat_template_kwargs.reasoning_effort"),
+        ({"reasoning": {"effort": "high"}}, "reasoning"),
         ({"enable_thinking": "yes"}, "enable_thinking"),
         ({"chat_template_kwargs": {"enable_thinking": 1}}, "chat_template_kwargs.enable_thinking"),
         ({"chat_template_kwargs": {"reasoning_budget": 5}}, "chat_template_kwargs.reasoning_budget"),
@@ -248,7 +269,6 @@ HARMLESS: list[dict[str, Any]] = [
     {"stream_options": {}},
     {"stream": True, "stream_options": {"include_obfuscation": True, "include_usage": None}},
     {"n": 1, "best_of": 1, "functions": [], "modalities": ["text"], "response_format": {"type": "text"}},
-    {"reasoning_effort": "medium"},
     {"tools": [], "tool_choice": "auto"},
     {"logprobs": False, "top_logprobs": 0},
     dict.fromkeys(OPTIONAL),

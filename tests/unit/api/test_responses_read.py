@@ -119,13 +119,20 @@ def test_of_what_is_allowed_the_hosted_tools_are_left_out() -> None:
         ({"max_output_tokens": 0}, "max_output_tokens"),
         ({"metadata": {"a": 1}}, "metadata.a"),
         ({"truncation": "x"}, "truncation"),
-        ({"reasoning": {"effort": "high"}}, "reasoning.effort"),
         ({"reasoning": {"effort": "x"}}, "reasoning.effort"),
         ({"stream_options": {"include_obfuscation": True}}, "stream_options"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_place(fields: dict[str, Any], param: str) -> None:
     assert refused(**fields).param == param
+
+
+@pytest.mark.parametrize(
+    ("effort", "thinking"), [(None, None), ("none", False), ("minimal", None), ("high", None), ("xhigh", None)]
+)
+def test_an_effort_goes_with_the_request(effort: str | None, thinking: bool | None) -> None:
+    made = asked(reasoning={"effort": effort})
+    assert (made.effort, made.thinking) == (effort, thinking)
 
 
 def test_tools_and_formats_are_read_as_chat_completions_reads_its_own() -> None:

@@ -40,7 +40,7 @@ KIMI_K3 = r"""
 {{ message({'role': 'system', 'type': 'thinking-effort'},
   '`thinking_effort` guides on how much to think in your thinking channel (not including the response channel), '
   ~ 'supported values include `low`, `medium`, `high`, and `max`.\n'
-  ~ 'Now the system is invoked with `thinking_effort=max`.') }}
+  ~ 'Now the system is invoked with `thinking_effort=' ~ (reasoning_effort or 'max') ~ '`.') }}
 {%- set seen = namespace(results=0) -%}
 {%- for turn in messages -%}
 {%- set said = turn.content or '' -%}
