@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 import psutil
 
-HELLO_DEADLINE_S = 20.0  # a node says where it listens; imports on a busy machine take some seconds
+HELLO_DEADLINE_S = 90.0  # a node says where it listens; imports on a busy machine take long
 READY_DEADLINE_S = 60.0  # several shards load at once on two cores
 END_DEADLINE_S = 8.0
 ELECTED_WITHIN_S = 10.0
