@@ -7,7 +7,7 @@ set -eu
 
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
-waiting="tests/ring tests/api tests/netns tests/security"
+waiting="tests/ring tests/api tests/clients tests/netns tests/security"
 out=build/test
 rm -rf "$out"
 mkdir -p "$out"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,9 @@ import pytest
 
 from ringleader.values import ArgumentsDelta, CallEnded, CallStarted, Delta, Finished, ReasoningDelta
 from tests.api.scripted import HELLO, MODEL, USAGE, ScriptedNode, served
+from tests.clients.npm import WHY, program
 
-CODEX = shutil.which("codex")
+CODEX = program("codex")
 DEADLINE_S = 90
 CALLED: tuple[Delta, ...] = (
     ReasoningDelta("hm"),
@@ -63,7 +63,7 @@ async def said_by_codex(url: str, home: Path) -> list[Any]:
     return [json.loads(line) for line in out.decode().splitlines() if line.startswith("{")]
 
 
-@pytest.mark.skipif(CODEX is None, reason="codex is not installed (npm install -g @openai/codex)")
+@pytest.mark.skipif(CODEX is None, reason=WHY)
 async def test_codex_runs_a_command_and_hears_of_its_result(tmp_path: Path) -> None:
     node = ScriptedNode(CALLED, HELLO)
     async with served(node) as server:
