@@ -13,7 +13,7 @@ FAST_TESTS := tests/test_tidy.py tests/unit tests/sim tests/api -m "not ring" \
 	--ignore=tests/unit/shard/test_prepared.py --ignore=tests/unit/shard/test_closing_strings.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test sim conformance check lint setup run status bench soak proto reference clean model
+.PHONY: help demo test sim conformance check lint setup run status bench soak fuzz proto reference clean model
 
 help:  ## List the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,10 @@ proto: setup  ## Generate the protobuf code anew
 	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=$(OUT) --pyi_out=$(OUT) --grpc_python_out=$(OUT) \
 		proto/ringleader/v1/control.proto proto/ringleader/v1/ring.proto \
 		proto/ringleader/v1/join.proto
+
+MINUTES := 30
+fuzz: setup  ## Fuzz every door of the API for half an hour, or so many: make fuzz MINUTES=5
+	$(BIN)/python -m tests.api.fuzz --minutes $(MINUTES)
 
 reference: setup  ## Write docs/reference anew from the API's routes and models
 	$(BIN)/python -m ringleader.api.reference docs/reference

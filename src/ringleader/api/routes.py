@@ -45,6 +45,14 @@ class Route:
 def add_routes(app: web.Application, routes: Iterable[Route]) -> None:
     """Serve `routes`."""
     for route in routes:
-        app.router.add_route(route.method, route.path, route.handler)
+        app.router.add_route(route.method, route.path, route.handler, expect_handler=go_on)
         if route.method == "GET":  # clients ask so whether somebody is there
-            app.router.add_route("HEAD", route.path, route.handler)
+            app.router.add_route("HEAD", route.path, route.handler, expect_handler=go_on)
+
+
+async def go_on(request: web.Request) -> None:
+    """Say so to a client that waits for it before it sends its body. Any other expectation is ignored, as RFC 9110
+    (10.1.1) allows: aiohttp's own refusal would come before the middlewares, in no API's shape."""
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # aiohttp counts it as the answer's begin otherwise

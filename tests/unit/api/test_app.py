@@ -302,3 +302,10 @@ async def test_a_refusal_speaks_of_functions_to_a_client_of_functions() -> None:
             assert response.status == 400
             error = await error_of(response)
     assert (error["param"], error["code"]) == ("function_call", "unknown_tool")
+
+
+@pytest.mark.parametrize("expectation", ["100-continue", "something"])
+async def test_what_a_client_expects_beside_an_answer_is_no_fault(expectation: str) -> None:
+    async with http(ScriptedNode()) as session:
+        async with session.post(CHAT, json=body(), headers={"Expect": expectation}) as response:
+            assert response.status == 200
