@@ -13,9 +13,9 @@ import pytest
 
 from ringleader.api.auth import FixedKeys
 from ringleader.errors import BadRequest, Busy, ContextTooLong, OurFault, RingLost, UnknownModel
-from ringleader.values import ChatRequest, Finished, ReasoningDelta, TextDelta
+from ringleader.values import ArgumentsDelta, CallEnded, CallStarted, ChatRequest, Finished, ReasoningDelta, TextDelta
 from tests.api.anthropic_rules import checked, read_events
-from tests.api.scripted import CALLS, MODEL, USAGE, ScriptedNode, served
+from tests.api.scripted import CALLS, HELLO, MODEL, USAGE, ScriptedNode, served
 
 ASK: Any = {"model": MODEL, "max_tokens": 7, "messages": [{"role": "user", "content": "hi"}]}
 TOOLS: Any = [
@@ -234,3 +234,34 @@ async def test_thinking_that_was_not_asked_for_does_not_come_before_the_text() -
     async with sdk(ScriptedNode(deltas)) as client:
         message = await client.messages.create(**ASK)
     assert [block.type for block in message.content] == ["text"]
+
+
+async def test_the_sdks_tool_runner_goes_on_without_a_conversation_that_the_server_keeps() -> None:
+    ran: list[str] = []
+
+    @anthropic.beta_async_tool
+    async def get_weather(city: str) -> str:
+        """The weather.
+
+        Args:
+            city: where
+        """
+        ran.append(city)
+        return "sunny"
+
+    calls = (CallStarted(0, "get_weather"), ArgumentsDelta(0, '{"city": "Oslo"}'), CallEnded(0))
+    node = ScriptedNode((*calls, Finished("tool_calls", USAGE)), HELLO)
+    async with sdk(node) as client:
+        last = await client.beta.messages.tool_runner(**ASK, tools=[get_weather]).until_done()
+    assert ran == ["Oslo"]
+    assert last.content[0].type == "text"
+    assert [message.role for message in node.requests[1].messages] == ["user", "assistant", "tool"]
+
+
+async def test_a_conversation_that_the_server_should_keep_is_refused_as_the_sdks_understand_it() -> None:
+    async with http(ScriptedNode()) as session:
+        async with session.post("/v1/messages?beta=true", json={**ASK, "thread": {"type": "create"}}) as response:
+            assert response.status == 400
+            error = (await response.json())["error"]
+    assert error["details"] == {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
+    assert error["message"].startswith("thread: ")

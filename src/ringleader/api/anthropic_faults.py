@@ -18,6 +18,8 @@ _TYPES: Mapping[Kind, str] = {
     "busy": "rate_limit_error",
     "timeout": "timeout_error",
 }
+# The SDKs' tool runners ask for conversations that the server keeps; told so, they send the whole conversation instead.
+NO_THREAD = "thread_unsupported_request"
 OVERLOADED = 529  # Anthropic's own status for "later, perhaps": its clients know to wait
 _FUNCTION = re.compile(r"\btools\[(\d+)\]\.function(\.parameters)?")
 _TOO_LONG = re.compile(r"context length is (\d+) tokens\..* resulted in (\d+) tokens")
@@ -37,7 +39,10 @@ class AnthropicForm:
         message = fault.message
         if fault.param and not message.startswith(fault.param):
             message = f"{fault.param}: {message}"
-        return {"type": "error", "error": {"type": type_, "message": message}, "request_id": request_id}
+        error: dict[str, Json] = {"type": type_, "message": message}
+        if fault.code == NO_THREAD:
+            error["details"] = {"error_code": NO_THREAD, "unsupported": [fault.param]}
+        return {"type": "error", "error": error, "request_id": request_id}
 
 
 def _is_overload(fault: Fault) -> bool:

@@ -9,6 +9,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Literal
 
+from ringleader.api.anthropic_faults import NO_THREAD
 from ringleader.api.anthropic_history import read_history
 from ringleader.api.anthropic_tools import MessagesTools, read_choice, read_tools
 from ringleader.api.anthropic_wire import CountWire, MessagesWire, ThinkingWire, parse, wrong
@@ -117,4 +118,4 @@ def _refuse_unserved(body: dict[str, Json]) -> None:
     for field, advice in _REFUSED.items():
         if body.get(field):
             message = f"{field}: this field is not supported; {advice}."
-            raise BadRequest(message, param=field, code="unsupported_parameter")
+            raise BadRequest(message, param=field, code=NO_THREAD if field == "thread" else "unsupported_parameter")
