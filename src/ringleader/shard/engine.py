@@ -205,7 +205,9 @@ class Engine:
         slot.sampler.extend_prompt(turn.tokens)
         if turn.sample:
             logits = out[0] if turn.drafts else out[0, -1:]
-            return tuple(pick_rows([slot.sampler], logits, lambda: self._prepare(slot), [turn.guesses]))
+            picked = tuple(pick_rows([slot.sampler], logits, lambda: self._prepare(slot), [turn.guesses]))
+            self._start_ahead(slot, picked)
+            return picked
         mx.eval(cache_arrays(slot.caches))
         return (Picked(),)
 
@@ -248,6 +250,7 @@ class Engine:
         found = pick_rows([samplers[row] for row in rows], logits, ahead, drafts)
         for row, each in zip(rows, found, strict=True):
             picked[row] = each
+        self._start_ahead(self._batches[sent.batch], picked)
         return tuple(picked)
 
     # ------------------------------------------------------------ who is in which batch
@@ -316,6 +319,13 @@ class Engine:
     def _prepare(self, slot: _Slot) -> None:
         if slot.steady and slot.prepared is None:
             slot.prepared = Prepared(self._part, slot.caches)
+
+    def _start_ahead(self, held: _Slot | Batch, picked: Sequence[Picked]) -> None:
+        """In a ring of one: compute the prepared step of what was just picked, while the head is told of it."""
+        if held.prepared is None or not self._part.head:
+            return
+        if all(len(each.tokens) == 1 and not each.finish and not each.drafts for each in picked):
+            held.prepared.start([each.tokens[0] for each in picked])
 
     def _prepared_out(self, held: _Slot | Batch, turns: Sequence[Turn], plain: Any, dtype: Any) -> Any:
         """The output of the step that was prepared, or None when there is none for these turns."""

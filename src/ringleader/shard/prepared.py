@@ -2,7 +2,8 @@
 while waiting.
 
 The inputs are arrays with a buffer of their own that is written when the frame comes, just before the graph is
-evaluated. Only for models whose caches are all plain KV caches: of those we know how to take a step back.
+evaluated. A ring of one knows its next tokens as soon as they are drawn: there the step even starts ahead, and is computed
+while the head is told. Only for models whose caches are all plain KV caches: of those we know how to take a step back.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ def can_prepare(caches: list[Any]) -> bool:
 
 
 class Prepared:
-    """One step of one token of each row. The caches are a step ahead until it is `filled` or `undone`; one of both must
-    follow."""
+    """One step of one token of each row. The caches are a step ahead until it is `filled` or undone; one of both must
+    follow. `start` may come before."""
 
     def __init__(self, part: Slice, caches: list[Any], rows: int = 1) -> None:
         # Writing into a cache changes its arrays in place: the copies (of the handles, not of the data) stay.
@@ -34,6 +35,8 @@ class Prepared:
             for held in caches
             for cache in leaves(held)
         ]
+        self._caches = caches
+        self._started: list[int] | None = None
         self._token = mx.array([[0]] * rows, dtype=mx.uint32)
         self._row: Any = None
         received: Any = None
@@ -45,9 +48,19 @@ class Prepared:
         mx.eval(self._token, [] if self._row is None else self._row)
         self._out = part.forward(self._token, caches, received)
 
+    def start(self, tokens: Sequence[int]) -> None:
+        """Begin to compute, on a head, the step of these tokens: they will most likely come. Waits for nothing."""
+        mx.async_eval(self.filled(tokens, None))
+        self._started = list(tokens)
+
     def filled(self, tokens: Sequence[int], row: Any) -> Any:
         """The output for a token of each row and their activations (numpy [rows, 1, hidden] as they came; None on the
-        head), lazily."""
+        head), lazily. None when other tokens were started: then it is undone."""
+        if self._started is not None:
+            if self._started == list(tokens):
+                return self._out
+            self.undo()
+            return None
         self._before.clear()  # or evaluation would have to copy the caches that it can now change in place
         np.array(self._token, copy=False)[:, 0] = tokens
         if self._row is not None:
@@ -56,6 +69,10 @@ class Prepared:
 
     def undo(self) -> None:
         """Take the caches back to where they were: another step comes than was prepared."""
+        if self._started is not None:  # what it wrote behind their end is written over
+            for held in self._caches:
+                for cache in leaves(held):
+                    cache.trim(1)
         for cache, keys, values, offset, index in self._before:
             cache.keys, cache.values, cache.offset = keys, values, offset
             if index is not None:

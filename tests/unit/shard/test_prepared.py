@@ -9,6 +9,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from ringleader.shard.batches import Batch
 from ringleader.shard.loader import load_slice
 from ringleader.shard.prepared import Prepared, can_prepare
 from ringleader.shard.slice import Slice, cache_arrays
@@ -79,6 +80,42 @@ def test_an_undone_step_leaves_no_trace_also_where_the_cache_would_have_grown(
     assert np.array_equal(plainly(part, touched, more, row), plainly(part, untouched, more, row))
 
 
+@pytest.mark.parametrize("length", [3, 255, 256], ids=lambda n: f"after {n}")
+def test_a_step_that_was_started_is_the_one_that_comes_or_leaves_no_trace(directory: Path, length: int) -> None:
+    part = part_of(directory, RANGES[0])
+    touched, untouched = part.make_caches(), part.make_caches()
+    for caches in (touched, untouched):
+        plainly(part, caches, [1 + i % 300 for i in range(length)], None)
+    started = Prepared(part, touched)
+    started.start([7])
+    assert np.array_equal(values_of(started.filled([7], None)), plainly(part, untouched, [7], None))
+    wrong = Prepared(part, touched)
+    wrong.start([8])
+    assert wrong.filled([9], None) is None
+    undone = Prepared(part, touched)
+    undone.start([8])
+    undone.undo()
+    assert [cache.offset for cache in touched] == [cache.offset for cache in untouched]
+    assert np.array_equal(plainly(part, touched, [9, 10], None), plainly(part, untouched, [9, 10], None))
+
+
+def test_a_started_step_of_a_batch_leaves_no_trace(directory: Path) -> None:
+    part = part_of(directory, RANGES[0])
+    both = []
+    for _ in range(2):
+        alone = [part.make_caches(), part.make_caches()]
+        for caches, prompt in zip(alone, ([1, 2, 3, 4], [5, 6]), strict=True):
+            plainly(part, caches, prompt, None)
+        batch = Batch()
+        batch.join([1, 2], alone)
+        both.append(batch)
+    started = Prepared(part, both[0].caches, 2)
+    started.start([7, 8])
+    started.undo()
+    steps = [values_of(part.forward(mx.array([[9], [10]], dtype=mx.uint32), batch.caches)) for batch in both]
+    assert np.array_equal(*steps)
+
+
 def test_a_prepared_step_changes_its_caches_in_place(directory: Path) -> None:
     part = part_of(directory, LayerRange(0, LAYERS))
 
@@ -94,10 +131,16 @@ def test_a_prepared_step_changes_its_caches_in_place(directory: Path) -> None:
         prepared = Prepared(part, caches)
         values_of(prepared.filled([7], None))
 
+    def started_step(caches: list[Any]) -> None:
+        prepared = Prepared(part, caches)
+        prepared.start([7])
+        values_of(prepared.filled([7], None))
+
     plain = peak_of_a_step(lambda caches: plainly(part, caches, [7], None))
     prepared = peak_of_a_step(prepared_step)
     copy_of_one_cache = 512 * 2 * 16 * part.activation_dtype.size
     assert prepared < plain + copy_of_one_cache
+    assert peak_of_a_step(started_step) < plain + copy_of_one_cache
 
 
 @pytest.mark.parametrize(("family", "possible"), [("qwen3", True), ("gpt_oss", False), ("mamba2", False)])
