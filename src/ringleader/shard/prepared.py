@@ -1,9 +1,8 @@
 """The next decode step of a slot or a batch, its graph built before its input is known: Python's part of a pass, done
-while waiting.
+while waiting. The inputs are arrays whose buffers are written when the frame comes, just before the graph is evaluated.
 
-The inputs are arrays with a buffer of their own that is written when the frame comes, just before the graph is
-evaluated. A ring of one knows its next tokens as soon as they are drawn: there the step starts ahead, and is computed while
-the head is told. Only for models whose caches are all plain KV caches: of those we know how to take a step back.
+A ring of one knows its next tokens as soon as they are drawn: there the step starts ahead. Only for models whose caches
+are all plain KV caches: of those we know how to take a step back.
 """
 
 from __future__ import annotations
