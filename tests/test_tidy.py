@@ -56,6 +56,7 @@ ONLY_IN = {
     "anthropic": {"agent"},
     "mcp": {"agent"},
     "httpx2": {"agent"},
+    "opentelemetry": {"api"},
 }
 PURE = {"cluster", "language"}
 IMPURE = {"asyncio", "time", "random", "os", "socket", "logging", "subprocess", "threading", "pathlib", "secrets"}

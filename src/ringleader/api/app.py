@@ -32,6 +32,7 @@ from ringleader.api.responses import Responses
 from ringleader.api.routes import Route, add_routes
 from ringleader.api.serving import Serving
 from ringleader.api.tokens import Tokens
+from ringleader.api.traces import Traced, Traces, make_tracing
 from ringleader.errors import BadRequest
 
 ROUTES = web.AppKey("routes", list[Route])
@@ -57,11 +58,13 @@ def make_app(
     body_bytes_max: int = BODY_BYTES_MAX,
     named_finish_reason: NamedFinish = "tool_calls",
     aliases: tuple[tuple[str, str], ...] = (),
+    traces: Traces | None = None,
 ) -> web.Application:
     """The application. It must be served with `handler_cancellation`, as `serve` does.
 
     Pages of `origins` may use it. `named_finish_reason` is what an answer that calls a tool by the client's own
     choice ends with; OpenAI's is "stop". `aliases` are patterns of names and the model that each stands for.
+    With `traces`, every request leaves spans there.
     """
     if aliases:
         names = Aliases(aliases)
@@ -70,8 +73,10 @@ def make_app(
         library = None if library is None else AliasedLibrary(library, names)
     auth = make_auth(keys, loopback_only=loopback_only, origins=origins)
     metrics = Metrics()
+    tracing = [] if traces is None else [make_tracing(traces)]
+    answerer = Metered(answerer if traces is None else Traced(answerer), metrics)
     app = web.Application(
-        middlewares=[make_counting(metrics), faults_middleware, make_cors(origins), auth],
+        middlewares=[*tracing, make_counting(metrics), faults_middleware, make_cors(origins), auth],
         client_max_size=body_bytes_max,
     )
     allow(app, origins)
@@ -81,7 +86,9 @@ def make_app(
         await closers.wait()
 
     app.on_cleanup.append(wait_for_closers)
-    serving = Serving(Metered(answerer, metrics), closers, keep_alive_s=keep_alive_s)
+    if traces is not None:
+        app.on_cleanup.append(lambda _: traces.close())
+    serving = Serving(answerer, closers, keep_alive_s=keep_alive_s)
     chat = ChatCompletions(serving, named_finish=named_finish_reason)
     events = Events(view, keep_alive_s=keep_alive_s)
     app.on_shutdown.append(events.close)

@@ -15,6 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from ringleader.api.contracts import Answerer, ClusterView
 from ringleader.api.fault_table import rule_of
 from ringleader.api.routes import Route
+from ringleader.api.sse import left
 from ringleader.values import Answer, ChatRequest, Delta, Finished, Json, ModelId
 
 WAITS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -79,6 +80,7 @@ def make_counting(metrics: Metrics) -> Middleware:
             status = str(response.status)
             return response
         finally:
+            status = "200" if status == "499" and not left(request) else status
             metrics.http.labels(path, request.method if path != UNROUTED else UNROUTED, status).inc()
             metrics.http_s.labels(path).observe(time.perf_counter() - since)
 

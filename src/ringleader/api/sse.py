@@ -39,6 +39,11 @@ class Stream(Protocol):
         """What the handler returns."""
         ...
 
+    @property
+    def over(self) -> bool:
+        """Whether all has been written. A client that closes then has not left: it has heard enough."""
+        ...
+
     async def start(self) -> None:
         """Send the headers: from here on the status is 200, and errors are events."""
         ...
@@ -85,6 +90,7 @@ class EventStream:
         self._done = done
         self._epilogue = epilogue
         self.response = web.StreamResponse(headers={**HEADERS, **headers})
+        self.over = False
 
     async def start(self) -> None:
         """Send the headers: from here on the status is 200, and errors are events."""
@@ -136,6 +142,7 @@ class EventStream:
             raise ClientGone from error
 
     async def _end(self) -> None:
+        self.over = True  # clients close when they have read the last event, without waiting for the connection's end
         try:
             async with asyncio.timeout(WRITE_TIMEOUT_S):
                 await self.response.write_eof()
@@ -144,3 +151,8 @@ class EventStream:
 
 
 STREAM: web.RequestKey[Stream] = web.RequestKey("stream", Stream)
+
+
+def left(request: web.Request) -> bool:
+    """Whether the client of a request whose handler was cancelled left before it had the whole answer."""
+    return STREAM not in request or not request[STREAM].over

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from ringleader.api.app import ApiServer, check_exposure, make_app, serve
 from ringleader.api.cors import check_origin
+from ringleader.api.traces import traces_of
 from ringleader.cluster import messages as m
 from ringleader.cluster.member import Member
 from ringleader.cluster.snapshot import ClusterSnapshot
@@ -277,6 +279,7 @@ class Node:
             loopback_only=loopback,
             named_finish_reason=o.named_finish,
             aliases=o.aliases,
+            traces=traces_of(os.environ),
         )
         try:
             return await serve(app, host=o.api_host, port=o.api_port, tls=tls)
