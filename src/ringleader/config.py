@@ -41,7 +41,8 @@ class NodeOptions:
     the API https with a certificate of the cluster's authority, `api_cert` with that of a PEM file (and its key);
     pages of the origins `cors` may use it. `keep_responses` answers are kept for those that follow them (0: none).
     `aliases` are pairs of a pattern and a model: what clients may call a model besides. Without `speculation` no tokens
-    are guessed ahead. `trace` is the file into which the passes of this node's shards are written.
+    are guessed ahead; `draft_model`, a small one, guesses more beside a ring's head. `trace` is the file into which the
+    passes of this node's shards are written.
     """
 
     name: str
@@ -74,6 +75,7 @@ class NodeOptions:
     named_finish: Literal["tool_calls", "stop"] = "tool_calls"
     aliases: tuple[tuple[str, str], ...] = ()
     speculation: bool = True
+    draft_model: str = ""
     home: Path | None = None
     state: Path | None = None
     trace: Path | None = None
@@ -91,6 +93,8 @@ class NodeOptions:
             raise BadRequest(f"--queue must be 1 to {QUEUE_LIMIT} requests", param="queue")
         if self.kv_bits not in (0, 4, 8):
             raise BadRequest("--kv-bits must be 8 or 4, or 0 for caches as they are computed", param="kv_bits")
+        if self.draft_model and not self.speculation:
+            raise BadRequest("--draft-model guesses tokens: leave --no-speculation out", param="draft_model")
         if self.loading_wait_s < 0:
             raise BadRequest("--loading-wait must be 0 or some seconds", param="loading_wait")
         if self.keep_responses < 0:

@@ -147,6 +147,18 @@ def load_tokenizer(directory: Path) -> Tokenizer:
     )
 
 
+def difference(one: Tokenizer, other: Tokenizer) -> str:
+    """What differs between the vocabularies of two tokenizers, in a few words; "" where every id is the same token."""
+    tokens, others = one.rust.get_vocab(with_added_tokens=True), other.rust.get_vocab(with_added_tokens=True)
+    if tokens == others:
+        return ""
+    by_id = {token: text for text, token in tokens.items()}
+    by_other = {token: text for text, token in others.items()}
+    first = next(token for token in sorted({*by_id, *by_other}) if by_id.get(token) != by_other.get(token))
+    here, there = (repr(names[first]) if first in names else "no token" for names in (by_id, by_other))
+    return f"id {first} is {here} in the one, with {len(tokens)} tokens, and {there} in the other, with {len(others)}"
+
+
 def _eos_ids(directory: Path, config: dict[str, Any], fast: Any) -> tuple[int, ...]:
     generation = directory / "generation_config.json"
     sources = [_json(generation) if generation.exists() else {}, config, config.get("text_config") or {}]

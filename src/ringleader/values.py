@@ -76,6 +76,16 @@ class ModelCosts:
         return sum(self.layer_bytes) + self.head_bytes + self.tail_bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A small model that makes drafts beside a ring's head: how nodes find it (a store name or a path), and what it
+    takes there, for all requests that the ring has room for."""
+
+    reference: str
+    weight_bytes: int
+    kv_bytes_per_token: int
+
+
 # ---------------------------------------------------------------- a chat request, one shape for all APIs
 
 

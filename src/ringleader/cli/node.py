@@ -70,6 +70,7 @@ def node(
     openai_finish: o.OpenaiFinish = False,
     alias: o.Alias = None,
     speculation: o.Speculation = True,
+    draft_model: o.DraftModel = "",
     home: o.Home = None,
     state: o.State = None,
     trace: o.Trace = None,

@@ -78,6 +78,10 @@ Speculation = Annotated[
         help="Guess tokens from the text so far: the same answers, sooner where a text repeats itself.",
     ),
 ]
+DraftModel = Annotated[
+    str,
+    typer.Option(help="Small model with the same tokenizer (name, hf:org/name or path) that guesses more tokens."),
+]
 Home = Annotated[Path | None, typer.Option(envvar="RINGLEADER_HOME", help="Where models are kept.")]
 State = Annotated[
     Path | None, typer.Option(help="Where this node keeps its keys; each node on one machine needs its own.")
@@ -124,6 +128,7 @@ def options_of(given: Mapping[str, Any]) -> NodeOptions:
         named_finish="stop" if given["openai_finish"] else "tool_calls",
         aliases=parse_aliases(given["alias"] or ()),
         speculation=given["speculation"],
+        draft_model=given["draft_model"],
         home=given["home"],
         state=given["state"],
         trace=given["trace"],

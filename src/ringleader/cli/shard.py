@@ -23,6 +23,9 @@ def shard(
     listen: Annotated[str, typer.Option(help="host:port, port 0 for any free one.")] = "127.0.0.1:0",
     kv_tokens: Annotated[int, typer.Option(help="Tokens of all live requests together, at most.")] = 16384,
     kv_bits: Annotated[int, typer.Option(help="Keep caches in so many bits: 8 or 4; 0: as they are computed.")] = 0,
+    draft_model: Annotated[
+        Path | None, typer.Option(help="Directory of a small model that makes drafts beside the head.")
+    ] = None,
     credentials: Annotated[
         Path | None, typer.Option(help="The node's state directory; without it, connections are in the clear.")
     ] = None,
@@ -68,5 +71,6 @@ def shard(
         pace=paced,
         trace=trace,
         kv_bits=kv_bits,
+        draft_model=draft_model,
     )
     raise typer.Exit(run(options))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from ringleader.errors import BadRequest
-from ringleader.values import ModelCosts
+from ringleader.values import Draft, ModelCosts
 
 KV_BITS = (8, 4)
 KV_GROUP = 64  # values of a quantised cache that share a scale and a bias, each as wide as an activation
@@ -66,6 +66,15 @@ def with_kv_bits(costs: ModelCosts, bits: int) -> ModelCosts:
     each = costs.cache_bytes
     kept = tuple(-(-size * (KV_GROUP * bits // 8 + 2 * each) // (KV_GROUP * each)) for size in costs.kv_bytes_per_token)
     return replace(costs, kv_bytes_per_token=kept)
+
+
+def with_draft(costs: ModelCosts, draft: Draft | None) -> ModelCosts:
+    """The same model with another one beside its head, which holds as many tokens as the ring."""
+    if draft is None:
+        return costs
+    first, *others = costs.kv_bytes_per_token
+    kept = (first + draft.kv_bytes_per_token, *others)
+    return replace(costs, head_bytes=costs.head_bytes + draft.weight_bytes, kv_bytes_per_token=kept)
 
 
 def readable(size_bytes: int) -> str:

@@ -108,6 +108,7 @@ def _can_become(old: m.ShardReport, new: m.ShardReport) -> bool:
     """Whether the process can go on as the new shard: the same layers of the same files, the same caches."""
     a, b = old.assignment.plan, new.assignment.plan
     same_files = (a.model, a.digest, a.kv_tokens, a.kv_bits) == (b.model, b.digest, b.kv_tokens, b.kv_bits)
+    same_files = same_files and (old.index > 0 or a.draft == b.draft)
     return (
         (old.state == "ready" or _loads(old))
         and same_files

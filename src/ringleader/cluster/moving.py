@@ -27,7 +27,7 @@ def worth_moving(
     plan's own prediction counts, and without either nothing is moved for speed.
     """
     if (
-        (new.digest, new.kv_bits) != (old.digest, old.kv_bits)
+        (new.digest, new.kv_bits, new.draft) != (old.digest, old.kv_bits, old.draft)
         or new.context_tokens > old.context_tokens
         or new.streams > old.streams
     ):

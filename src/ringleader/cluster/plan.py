@@ -14,12 +14,12 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ringleader.cluster.choice import Placed, choose, holds
-from ringleader.cluster.costs import Footprint, readable, with_kv_bits
+from ringleader.cluster.costs import Footprint, readable, with_draft, with_kv_bits
 from ringleader.cluster.cuts import cut, even, order_that_fits
 from ringleader.cluster.predicted import Predicted, predict
 from ringleader.cluster.rooms import NODE_RESERVE_BYTES, PlanNode, does_not_fit, free_words, room
 from ringleader.errors import BadRequest, ModelDoesNotFit
-from ringleader.values import LayerRange, ModelCosts, ModelId, NodeId, PlanHash
+from ringleader.values import Draft, LayerRange, ModelCosts, ModelId, NodeId, PlanHash
 
 if TYPE_CHECKING:  # messages.py imports Plan from here
     from ringleader.cluster.messages import PlanWish
@@ -70,6 +70,7 @@ class Plan:
     serial: int = 0
     streams: int = 1
     kv_bits: int = 0
+    draft: Draft | None = None
     predicted: Predicted | None = field(default=None, compare=False)
     hash: PlanHash = field(init=False, compare=False)
 
@@ -101,7 +102,7 @@ def make_plan(costs: ModelCosts, nodes: Sequence[PlanNode], wish: PlanWish, *, s
         BadRequest: the wish itself is wrong (param "layers", "shards", "exclude" or "context_tokens").
         ModelDoesNotFit: with what is needed, what is there, and what is free on each node.
     """
-    costs = with_kv_bits(costs, wish.kv_bits)
+    costs = with_draft(with_kv_bits(costs, wish.kv_bits), wish.draft)
     context = min(wish.context_tokens, costs.context_max)
     if context < 1:
         raise BadRequest(f"context_tokens is {context}; ask for at least 1", param="context_tokens")
@@ -124,14 +125,24 @@ def make_plan(costs: ModelCosts, nodes: Sequence[PlanNode], wish: PlanWish, *, s
     )
     predicted = predict(costs, [(node, start, stop) for node, start, stop in placed], wish.streams)
     return Plan(
-        costs.model, costs.digest, costs.layers, context, stages, why, serial, wish.streams, wish.kv_bits, predicted
+        costs.model,
+        costs.digest,
+        costs.layers,
+        context,
+        stages,
+        why,
+        serial,
+        wish.streams,
+        wish.kv_bits,
+        wish.draft,
+        predicted,
     )
 
 
 def predicted_now(plan: Plan, costs: ModelCosts, nodes: Sequence[PlanNode]) -> Predicted | None:
     """What a plan that is in use serves by the figures of today; None if one of its nodes is not in `nodes`."""
     here = {node.node: node for node in nodes}
-    costs = with_kv_bits(costs, plan.kv_bits)
+    costs = with_draft(with_kv_bits(costs, plan.kv_bits), plan.draft)
     if any(stage.node not in here for stage in plan.stages):
         return None
     placed = [(here[stage.node], stage.layers.start, stage.layers.stop) for stage in plan.stages]
@@ -141,7 +152,7 @@ def predicted_now(plan: Plan, costs: ModelCosts, nodes: Sequence[PlanNode]) -> P
 def context_that_fits(costs: ModelCosts, nodes: Sequence[PlanNode], wish: PlanWish) -> int:
     """The longest context (tokens, at most the model's own) for which a ring of these nodes has room; 0: none."""
     taking_part = _taking_part(nodes, wish)
-    kept = with_kv_bits(costs, wish.kv_bits)
+    kept = with_draft(with_kv_bits(costs, wish.kv_bits), wish.draft)
 
     def fits(context: int) -> bool:
         if not wish.layers and wish.shards is None:
@@ -271,4 +282,5 @@ def _hash(plan: Plan) -> PlanHash:
     stages = [[s.node, s.layers.start, s.layers.stop, s.weight_bytes, s.kv_bytes] for s in plan.stages]
     content = [plan.model, plan.digest, plan.layers, plan.context_tokens, plan.streams, stages, plan.serial]
     content += [plan.kv_bits] if plan.kv_bits else []
+    content += [plan.draft.reference] if plan.draft else []
     return PlanHash(blake2b(json.dumps(content, separators=(",", ":")).encode(), digest_size=16).hexdigest())

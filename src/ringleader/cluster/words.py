@@ -11,7 +11,7 @@ from typing import Literal
 
 from ringleader.cluster.plan import Plan
 from ringleader.cluster.timing import Link
-from ringleader.values import ModelCosts, NodeId, PlanHash
+from ringleader.values import Draft, ModelCosts, NodeId, PlanHash
 
 # ---------------------------------------------------------------- what words and events are made of
 
@@ -67,6 +67,7 @@ class PlanWish:
     objective: Literal["latency", "throughput"] = "latency"
     exclude: tuple[str, ...] = ()
     kv_bits: int = 0  # of keys and values in the caches: 8, 4, or 0 for as they are computed
+    draft: Draft | None = None  # of the model that makes drafts
 
 
 @dataclass(frozen=True, slots=True)

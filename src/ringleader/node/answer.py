@@ -76,12 +76,14 @@ class Desk:
         wish: PlanWish,
         nodes_missing: Callable[[], int] = lambda: 0,
         loading_wait_s: float = REQUEST_DEADLINE_S,
+        fitted: Callable[[PlanWish, Entry], PlanWish] = lambda wish, _: wish,
     ) -> None:
         self._shelf = shelf
         self._tell = tell
         self._wish = wish
         self._nodes_missing = nodes_missing
         self._loading_wait_s = loading_wait_s
+        self._fitted = fitted
         self._jobs: dict[RequestId, Job] = {}
         self._numbers = itertools.count(1)
         self._run = secrets.token_hex(4)  # ids differ between runs of the node
@@ -113,8 +115,9 @@ class Desk:
         self._jobs[job.request] = job
         now = time.monotonic()
         until = None if so_far.patient or so_far.words else now + self._loading_wait_s
+        wish = self._fitted(self._wish, entry)
         arrived = RequestArrived(
-            job.request, entry.costs, self._wish, now + REQUEST_DEADLINE_S, entry.reference, wait_until=until
+            job.request, entry.costs, wish, now + REQUEST_DEADLINE_S, entry.reference, wait_until=until
         )
         self._tell(arrived)
         try:

@@ -36,6 +36,7 @@ from ringleader.node import telemetry
 from ringleader.node.answer import Desk
 from ringleader.node.cards import Cards
 from ringleader.node.doorkeeper import Doorkeeper, api_tls
+from ringleader.node.draft_model import DraftModel, find_draft_model
 from ringleader.node.identity import Came, Identity, identify
 from ringleader.node.ingress import Ingress
 from ringleader.node.inventory import Inventory
@@ -46,7 +47,7 @@ from ringleader.node.probes import MEMORY, Probes, Surroundings
 from ringleader.node.relay import RelayDesk
 from ringleader.node.response_store import FILE as RESPONSES
 from ringleader.node.response_store import SqliteResponses
-from ringleader.node.shelf import Shelf
+from ringleader.node.shelf import Entry, Shelf
 from ringleader.node.supervisor import SHARD_PROGRAM, Supervisor
 from ringleader.node.tokenizing import ShelfTokenizing
 from ringleader.node.view import View
@@ -90,14 +91,15 @@ async def run_node(options: NodeOptions, on_ready: Callable[[Listening], None]) 
         normalise(peer, CONTROL_PORT)
     store = Store(options.home / "models" if options.home else None)
     async with AsyncExitStack() as stack:
+        draft = await asyncio.to_thread(find_draft_model, store, options.draft_model, options.models)
         who = await identify(options, stack)
-        await Node(options, who, store).run(on_ready)
+        await Node(options, who, store, draft).run(on_ready)
 
 
 class Node:
     """One node, for as long as its process lives."""
 
-    def __init__(self, options: NodeOptions, who: Identity, store: Store) -> None:
+    def __init__(self, options: NodeOptions, who: Identity, store: Store, draft: DraftModel | None = None) -> None:
         self._options = options
         self._who = who
         self._inbox: asyncio.Queue[m.Event] = asyncio.Queue(maxsize=INBOX_MAX)
@@ -111,6 +113,7 @@ class Node:
             exclude=options.exclude,
             kv_bits=options.kv_bits,
         )
+        self._fitted = _as_it_is if draft is None else draft.wish
         self._shelf = Shelf(store, options.models, options.context)
         self._inventory = Inventory(self._shelf.directories)
         self._holds: tuple[str, ...] | None = None
@@ -122,7 +125,12 @@ class Node:
         self._mesh = Mesh(who.node, who.credentials, ears, self._refusals)
         # A request may go anywhere when the layers that were placed by hand have lost their node.
         self._desk = Desk(
-            self._shelf, self.tell, replace(self._wish, layers=()), self._nodes_missing, options.loading_wait_s
+            self._shelf,
+            self.tell,
+            replace(self._wish, layers=()),
+            self._nodes_missing,
+            options.loading_wait_s,
+            self._fitted,
         )
         self._relays = Relays(self._mesh.channel)
         self._mastership = Mastership(who.node, self._desk, self._relays)
@@ -394,7 +402,11 @@ class Node:
             except RingleaderError as error:
                 log.error("%s cannot be served: %s", reference, error)
             else:
-                self.tell(m.RingWanted(entry.costs, self._wish, entry.reference))
+                self.tell(m.RingWanted(entry.costs, self._fitted(self._wish, entry), entry.reference))
+
+
+def _as_it_is(wish: m.PlanWish, _: Entry) -> m.PlanWish:
+    return wish
 
 
 def _present(snapshot: ClusterSnapshot) -> int:

@@ -137,6 +137,7 @@ class Hands:
     async def _run_shard(self, finding: _Finding) -> None:
         try:
             directory = await asyncio.to_thread(self._find, finding.assignment)
+            draft_model = await asyncio.to_thread(self._find_draft_model, finding)
         except (RingleaderError, OSError) as error:
             if self._found(finding):
                 self._tell(m.ShardDied(*finding.place, str(error), permanent=True))
@@ -160,6 +161,7 @@ class Hands:
                 kv_tokens_max=plan.kv_tokens,
                 digest=plan.digest,
                 kv_bits=plan.kv_bits,
+                draft_model=draft_model,
             )
         )
 
@@ -178,6 +180,17 @@ class Hands:
             raise NodeUnreachable(f"{directory} holds other files than the master's {plan.model}; pull it again")
         self._shelf.learn(plan.model, reference)
         return directory
+
+    def _find_draft_model(self, finding: _Finding) -> Path | None:
+        """The directory here of the model that makes drafts at the head of the plan; without it, there are none."""
+        draft = finding.assignment.plan.draft
+        if draft is None or finding.index > 0:
+            return None
+        try:
+            return self._shelf.store.resolve(draft.reference)
+        except RingleaderError as error:
+            log.warning("%s is served without drafts of a model: %s", finding.assignment.plan.model, error)
+            return None
 
     # ------------------------------------------------------------ the master's rings
 

@@ -40,7 +40,8 @@ log = logging.getLogger("ringleader.node")
 @dataclass(frozen=True, slots=True)
 class ShardStart:
     """One shard to start. `host` is where it listens; `kv_tokens_max` the plan's KV budget in tokens; `digest` names
-    the model's files, so that another plan of the same layers may take the shard over. `kv_bits` as in a plan."""
+    the model's files, so that another plan of the same layers may take the shard over. `kv_bits` as in a plan.
+    `draft_model` is the directory of a small model that makes drafts."""
 
     plan: PlanHash
     index: int
@@ -51,6 +52,7 @@ class ShardStart:
     kv_tokens_max: int
     digest: str = ""
     kv_bits: int = 0
+    draft_model: Path | None = None
 
     @property
     def key(self) -> tuple[PlanHash, int]:
@@ -147,6 +149,7 @@ class Supervisor:
             *("--listen", join(shard.host, 0)),
             *("--kv-tokens", str(shard.kv_tokens_max)),
             *(("--kv-bits", str(shard.kv_bits)) if shard.kv_bits else ()),
+            *(("--draft-model", str(shard.draft_model)) if shard.draft_model else ()),
             *(("--digest", shard.digest) if shard.digest else ()),
             *(("--credentials", str(self._credentials)) if self._credentials else ()),
             stdin=PIPE,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from ringleader.errors import Busy, ContextTooLong
+from ringleader.shard.drafting import Drafting
 from ringleader.shard.groups import Group, Groups
 from ringleader.shard.lookup import Chance
 from ringleader.shard.prefixes import Orders
@@ -111,7 +112,7 @@ class _Live:
         self.rejected = len(self.riding) - accepted
         self.position -= self.rejected
         self.pending.extend(row.tokens[accepted:])
-        if self.riding or self.guesses:
+        if self.guesses:
             self.chance.saw(len(self.riding), accepted)
         self.asked.drafted += len(self.riding)
         self.asked.accepted += accepted
@@ -146,8 +147,9 @@ class Progress:
 class Batcher:
     """Requests in, passes out. Every pass is answered by `returned` once, in order of sending."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, drafting: Drafting | None = None) -> None:
         self._limits = limits
+        self.drafting = drafting or Drafting()
         self._rhythm = Rhythm(limits.machines)
         self._line = Line()
         self._memory = Reservations(limits.kv_tokens_max, limits.kv_step, limits.kv_ahead, limits.kv_slot)
@@ -284,12 +286,14 @@ class Batcher:
         return self._rhythm.width(offers, most, self._limits.ride == "ragged" or len(offers) == 1)
 
     def _offer(self, slot: int, live: _Live) -> Offer:
-        return Offer(len(live.pending), len(self._guesses(slot, live)), live.chance.value)
+        chance = live.chance.value if live.guesses or not live.answering else self.drafting.chance(slot)
+        return Offer(len(live.pending), len(self._guesses(slot, live)), chance)
 
     def _guesses(self, slot: int, live: _Live) -> tuple[int, ...]:
         """What may ride behind all that is pending: no memory is taken from others for what may be wrong."""
         known = live.position + len(live.pending)
-        return live.guesses[: max(0, self._memory.room(slot) - known)]
+        guesses = live.guesses or (self.drafting.drafts(slot) if live.answering else ())
+        return guesses[: max(0, self._memory.room(slot) - known)]
 
     def _fly(self, slots: tuple[int, ...], width: int, group: int) -> Segments:
         moved = len({self._live[slot].rejected for slot in slots}) > 1
@@ -308,6 +312,8 @@ class Batcher:
         turn = Turn(slot, live.position, tokens + drafts, sample, spec, len(drafts), name)
         live.position += len(turn.tokens)
         live.flying, live.riding, live.rejected = sample, drafts, 0
+        if sample:
+            self.drafting.flew(slot, drafts)
         self._sharing.reach(slot, live.position - len(drafts))
         live.asked.passes += 1
         live.chunks.append(count)
@@ -341,6 +347,7 @@ class Batcher:
             self._live[self._next_slot] = _Live(asked, spec, deque(asked.tokens))
             self._memory.reserve(self._next_slot, len(asked.tokens), asked.tokens_max)
             self._sharing.expect(self._next_slot, asked.tokens, asked.spec.opening_tokens)
+            self.drafting.begin(self._next_slot, asked.tokens, asked.spec)
             self._next_slot += 1
 
     def _has_room(self, asked: Asked, without: Sequence[int] = ()) -> bool:
@@ -403,6 +410,8 @@ class Batcher:
         sent, number, moved = self._flight.popleft()
         if not any(row.missed for row in rows):
             self._rhythm.saw(len(sent.turns) * sent.width, stage_s, moved)
+            if number:
+                self.drafting.passed(sum(stage_s), len(sent.turns))
         self._groups.came_back(number)
         return [self._took(row) for row in rows]
 
@@ -420,6 +429,7 @@ class Batcher:
             live.flying = False
             live.take(row)
             asked.tokens.extend(row.tokens)
+            self.drafting.grew(row.slot, len(row.tokens))
             self._sharing.grow(row.slot, row.tokens)
             self._sharing.reach(row.slot, live.position)
             if not live.answering:
@@ -452,12 +462,15 @@ class Batcher:
         self._live[anew] = _Live(live.asked, live.spec, deque(live.asked.tokens))
         self._memory.rename(slot, anew)
         self._sharing.begin_anew(slot, anew)
+        self.drafting.end(slot)
+        self.drafting.begin(anew, live.asked.tokens, live.asked.spec)
 
     def _let_go(self, slot: int) -> None:
         del self._live[slot]
         self._memory.let_go(slot)
         self._released.append(slot)
         self._groups.leave(slot)
+        self.drafting.end(slot)
         self._sharing.end(slot, self._memory.left(self._groups.batches()))
 
 

@@ -7,10 +7,12 @@ by progress: frames in the ring of which none returns within `progress_deadline_
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection
 
 from ringleader.errors import Busy, ContextTooLong
 from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Batcher, Limits, Progress, Returned, Segments
+from ringleader.shard.drafting import Drafting, Step
 from ringleader.shard.engine import Computed
 from ringleader.shard.frames import missed_by, picked_of, stage_seconds
 from ringleader.shard.prefixes import Orders
@@ -20,10 +22,14 @@ from ringleader.wire import FINISH_TO_WIRE, logprob_to_wire, spec_from_wire
 
 Compute = Callable[[Segments | None, Orders], Awaitable[Computed]]
 Send = Callable[[Segments | None, Orders, Computed], Awaitable[None]]
+Draft = Callable[[Step], Awaitable[tuple[int | None, float]]]
+
+log = logging.getLogger("ringleader.shard")
 
 
 class Head:
-    """Drives one ring for one epoch. `compute` runs this shard's part; `send` is None in a ring of one."""
+    """Drives one ring for one epoch. `compute` runs this shard's part; `send` is None in a ring of one. `draft` carries
+    out one step of a draft model, for which `ends` are the ends of an answer."""
 
     def __init__(
         self,
@@ -32,8 +38,15 @@ class Head:
         send: Send | None,
         frame_bytes: Callable[[], int],
         progress_deadline_s: float = PROGRESS_DEADLINE_S,
+        draft: Draft | None = None,
+        ends: frozenset[int] = frozenset(),
     ) -> None:
-        self._batcher = Batcher(limits)
+        self._drafting = Drafting(None if draft is None else ends)
+        self._batcher = Batcher(limits, self._drafting)
+        self._draft = draft
+        self._changed = asyncio.Event()  # something may be drafted
+        self._at_rest = asyncio.Event()  # this shard computes no frame
+        self._at_rest.set()
         self._compute = compute
         self._send = send
         self._frame_bytes = frame_bytes
@@ -111,6 +124,7 @@ class Head:
             self.lost(str(error))
             return
         self._wake.set()
+        self._changed.set()
         for news, each in zip(progress, picked.values(), strict=True):
             if news is not None:
                 self._report(self._news(news, each))
@@ -133,7 +147,28 @@ class Head:
         )
 
     async def drive(self) -> None:
-        """Send passes until cancelled."""
+        """Send passes, and make drafts meanwhile, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            if self._draft is not None:
+                tasks.create_task(self._drive_drafts(self._draft), name="drafts")
+            await self._drive_passes()
+
+    async def _drive_drafts(self, draft: Draft) -> None:
+        """One step after the other, none of which begins while this shard has a frame to compute. Were it the only
+        shard of its ring, it would always have one: then they are computed side by side."""
+        try:
+            while True:
+                self._changed.clear()
+                await self._at_rest.wait()
+                if (step := self._drafting.next_step()) is None:
+                    await self._changed.wait()
+                else:
+                    self._drafting.stepped(step, *await draft(step))
+        except Exception:  # the task's root: the ring does without drafts
+            log.exception("there are no drafts of a model any more: a step of it failed")
+            self._drafting.stop()
+
+    async def _drive_passes(self) -> None:
         while True:
             self._wake.clear()
             while not self._lost and (sent := self._batcher.next_pass()) is not None:
@@ -146,7 +181,11 @@ class Head:
 
     async def _go(self, sent: Segments) -> None:
         orders = self._batcher.take_orders()
+        if self._send is not None:
+            self._at_rest.clear()
         computed = await self._compute(sent, orders)
+        self._at_rest.set()
+        self._changed.set()
         if isinstance(computed.out, tuple):
             picked = zip(sent.turns, computed.out, strict=True)
             self._took({turn.slot: each for turn, each in picked}, (computed.seconds,))

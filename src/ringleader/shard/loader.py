@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import mlx_lm.utils
 
 from ringleader.errors import ModelFault, ModelUnsupported
 from ringleader.shard.families import check_family
-from ringleader.shard.slice import Slice, cache_arrays
+from ringleader.shard.slice import Slice, cache_arrays, find_layers
 from ringleader.values import LayerRange
 
 Progress = Callable[[float], None]  # fraction of the range's layers that are in memory, 0 to 1
@@ -27,14 +28,7 @@ def load_slice(directory: Path, layers: LayerRange, layer_count: int, progress: 
         ModelUnsupported: the family cannot be cut, or the file format is foreign.
         ModelFault: files are missing or broken, or the model has not `layer_count` layers.
     """
-    check_family(_family(directory))
-    try:
-        model, _config = mlx_lm.utils.load_model(directory, lazy=True)
-    except FileNotFoundError as error:
-        raise ModelFault(f"{directory} holds no weights (model*.safetensors)") from error
-    except (ValueError, KeyError, RuntimeError, TypeError) as error:
-        raise ModelFault(f"the model in {directory} cannot be loaded: {error}") from error
-    part = Slice(model, layers)
+    part = Slice(_lazy(directory), layers)
     if part.layer_count != layer_count:
         raise ModelFault(f"the plan says {layer_count} layers, the model in {directory} has {part.layer_count}")
     for done, layer in enumerate(part.kept):
@@ -44,6 +38,26 @@ def load_slice(directory: Path, layers: LayerRange, layer_count: int, progress: 
     mx.clear_cache()
     progress(1.0)
     return part
+
+
+def load_whole(directory: Path) -> Slice:
+    """Load all of a model. Raises as `load_slice`."""
+    model = _lazy(directory)
+    part = Slice(model, LayerRange(0, len(find_layers(model))))
+    mx.eval([layer.parameters() for layer in part.kept])
+    _warm(part)
+    return part
+
+
+def _lazy(directory: Path) -> Any:
+    check_family(_family(directory))
+    try:
+        model, _config = mlx_lm.utils.load_model(directory, lazy=True)
+    except FileNotFoundError as error:
+        raise ModelFault(f"{directory} holds no weights (model*.safetensors)") from error
+    except (ValueError, KeyError, RuntimeError, TypeError) as error:
+        raise ModelFault(f"the model in {directory} cannot be loaded: {error}") from error
+    return model
 
 
 def _warm(part: Slice) -> None:

@@ -40,6 +40,7 @@ class ShardOptions:
     `credentials` is the state directory of the node; without one, connections are in the clear. `digest` names the
     model's files, so that another plan of the same layers may take the shard over. With a `pace` it takes the time of
     another machine; `trace` is the file that its passes are to be merged into. `kv_bits` 8 or 4 quantises caches.
+    `draft_model` is the directory of a small model that makes drafts, should this shard be its ring's head.
     """
 
     directory: Path
@@ -54,6 +55,7 @@ class ShardOptions:
     pace: Pace | None = None
     trace: Path | None = None
     kv_bits: int = 0
+    draft_model: Path | None = None
 
 
 def run(options: ShardOptions) -> int:
@@ -71,6 +73,7 @@ def run(options: ShardOptions) -> int:
 
 
 async def _serve(options: ShardOptions) -> int:
+    from ringleader.shard.drafter import try_drafter
     from ringleader.shard.service import ShardService
     from ringleader.shard.trace import Tracer
 
@@ -79,6 +82,9 @@ async def _serve(options: ShardOptions) -> int:
     thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mlx")
     loop = asyncio.get_running_loop()
     engine = await loop.run_in_executor(thread, _load, options)
+    drafts = None
+    if options.draft_model is not None:
+        drafts = await loop.run_in_executor(None, try_drafter, options.draft_model, options.directory)
     service = ShardService(
         engine,
         thread,
@@ -92,6 +98,7 @@ async def _serve(options: ShardOptions) -> int:
         options.pace,
         None if options.trace is None else Tracer(options.trace, str(options.layers)),
         options.kv_bits,
+        drafts,
     )
     server, address = await open_server(service, options.listen, credentials)
     memory = await loop.run_in_executor(thread, engine.memory_bytes)

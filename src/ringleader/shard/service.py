@@ -7,6 +7,7 @@ All compute runs on the engine's one thread; the event loop never waits for MLX.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
@@ -20,6 +21,8 @@ from mlx_lm.models.cache import KVCache
 from ringleader.errors import NotTrusted
 from ringleader.shard.activations import Activation, FrameRefused, can_code
 from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Limits, Segments
+from ringleader.shard.drafter import DraftModel
+from ringleader.shard.drafting import Step
 from ringleader.shard.engine import Computed, Engine, PrefixMissing
 from ringleader.shard.frames import FRAME_BYTES_MAX, activation_of, orders_of, segments_of, stage_seconds
 from ringleader.shard.head import Head
@@ -62,6 +65,7 @@ class ShardService(rpc.RingServicer):
         pace: Pace | None = None,
         tracer: Tracer | None = None,
         kv_bits: int = 0,
+        draft_model: DraftModel | None = None,
     ) -> None:
         self._engine = engine
         self._thread = thread
@@ -75,6 +79,7 @@ class ShardService(rpc.RingServicer):
         self._pace = pace
         self._tracer = tracer
         self._kv_bits = kv_bits
+        self._draft_model = draft_model
         self._fence: tuple[int, str, int] = (0, "", 0)  # of the highest linking: term, master, epoch
         self._epoch = 0
         self._step = 0
@@ -136,7 +141,7 @@ class ShardService(rpc.RingServicer):
                     f"the next shard at {request.next_address} does not answer: {error!r}",
                 )
         if request.index == 0:
-            self._start_head(request)
+            await self._start_head(request)
         log.info("linked as %d of %d", request.index + 1, request.shards)
         return pb.LinkReply()
 
@@ -160,7 +165,7 @@ class ShardService(rpc.RingServicer):
         self._next = link
         await link.open()
 
-    def _start_head(self, request: pb.LinkRequest) -> None:
+    async def _start_head(self, request: pb.LinkRequest) -> None:
         chunk = max(1, min(CHUNK_TOKENS_MAX, FRAME_BYTES_MAX // self._engine.row_bytes))
         limits = Limits(
             chunk_tokens=chunk,
@@ -173,13 +178,17 @@ class ShardService(rpc.RingServicer):
             keeps=not request.no_prefixes,
             state_tokens=request.state_tokens,
         )
-        link = self._next
+        link, model = self._next, self._draft_model if request.drafts else None
+        if model is not None:
+            await _run(model.thread, model.drafter.reset)
         self._head = Head(
             limits,
             self._compute,
             self._send if link else None,
             lambda: link.frame_bytes if link else 0,
             self._progress_deadline_s,
+            None if model is None else functools.partial(_draft, model),
+            frozenset() if model is None else model.ends,
         )
         self._driver = asyncio.create_task(self._head.drive(), name="head")
         self._driver.add_done_callback(self._driver_ended)
@@ -304,7 +313,7 @@ class ShardService(rpc.RingServicer):
         return Computed(out, seconds)
 
     async def _on_thread(self, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+        return await _run(self._thread, function, *arguments)
 
     # ------------------------------------------------------------ the master
 
@@ -330,6 +339,14 @@ class ShardService(rpc.RingServicer):
     async def _orders(self, head: Head, orders: AsyncIterator[pb.HeadOrder]) -> None:
         async for order in orders:
             head.order(order)
+
+
+async def _run(thread: ThreadPoolExecutor, function: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+    return await asyncio.get_running_loop().run_in_executor(thread, function, *arguments)
+
+
+async def _draft(model: DraftModel, step: Step) -> tuple[int | None, float]:
+    return await _run(model.thread, model.drafter.step, step)
 
 
 async def _read_ahead(frames: AsyncIterator[pb.Frame], inbox: asyncio.Queue[pb.Frame | None]) -> None:
