@@ -1,0 +1,168 @@
+"""A draft model changes no token, whatever it believes: one that is the model itself saves passes, a stranger none.
+
+The ring is the real one without processes, as in `test_batching.py`, and the draft model's steps come between its
+frames.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from ringleader.errors import ModelUnsupported
+from ringleader.shard.drafter import Drafter, load_drafter, try_drafter
+from ringleader.shard.drafting import Drafting as Plans
+from ringleader.shard.loader import load_whole
+from ringleader.values import Sampling, SlotSpec
+from tests.ring.test_batching import GRAMMARS, Model
+from tests.ring.test_drafts import ASKED, Asked, Drafting, alone, made, play, same
+from tests.ring.tiny_models import make_tiny_model
+
+STEPS_MAX = 400  # of a draft model between two frames
+
+
+@dataclass
+class Helped(Drafting):
+    """A ring with a draft model, which makes up to `steps()` steps after each thing that happens."""
+
+    drafter: Drafter | None = None
+    steps: Callable[[], int] = lambda: STEPS_MAX
+
+    def step(self, choose: int = 0) -> bool:
+        happened = super().step(choose)
+        for _ in range(self.steps()):
+            if (step := self.batcher.drafting.next_step()) is None:
+                break
+            assert self.drafter is not None
+            self.batcher.drafting.stepped(step, *self.drafter.step(step))
+        return happened
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return made(tmp_path_factory.mktemp("drafts"))
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another random model with the same tokenizer."""
+    return make_tiny_model("llama", tmp_path_factory.mktemp("stranger") / "stranger", seed=9, tokenizer=True)
+
+
+@cache
+def drafter_of(directory: Path, width: int) -> Drafter:
+    return Drafter(load_whole(directory), width)
+
+
+def helped(model: Model, shards: int, drafter: Drafter, steps: Callable[[], int] = lambda: STEPS_MAX) -> Helped:
+    plain = model.ring(shards)
+    for engine in plain.engines:
+        engine.steps_back, engine.drafts = True, False  # what is looked up is another matter
+    drafter.reset()
+    plain.batcher.drafting = Plans(frozenset(model.tokenizer.eos_ids))
+    return Helped(plain.engines, plain.batcher, guess=lambda coming: (), drafter=drafter, steps=steps)
+
+
+def asked(seed: int, temperature: float, grammar: str = "", tokens: int = 40) -> Asked:
+    prompt = tuple(range(20 + seed, 45 + seed))
+    return Asked(prompt, SlotSpec(Sampling(seed=seed, temperature=temperature), tokens, len(prompt), grammar=grammar))
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("grammar", GRAMMARS[:2])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_a_model_that_drafts_for_itself_is_nearly_always_right(
+    model: Model, shards: int, grammar: str, temperature: float
+) -> None:
+    each = asked(5, temperature, grammar)
+    expected = alone(model, each)
+    ring = helped(model, shards, drafter_of(model.directory, model.tokenizer.vocab_size))
+    ring.expected = {5: expected}
+    found = play(ring, [each])[5]
+    assert same(found, expected)
+    if not grammar:  # what it does not know of, it cannot draft
+        assert ring.passes < 0.5 * len(expected.tokens), ring.widths
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_a_stranger_is_hardly_ever_right_and_changes_nothing(model: Model, stranger: Path, temperature: float) -> None:
+    each = asked(6, temperature)
+    expected = alone(model, each)
+    ring = helped(model, 2, drafter_of(stranger, model.tokenizer.vocab_size))
+    ring.expected = {6: expected}
+    assert same(play(ring, [each])[6], expected)
+    assert ring.passes > 0.8 * len(expected.tokens)
+
+
+def test_answers_that_share_passes_all_have_drafts(model: Model) -> None:
+    plan = [asked(seed, 0.8 * (seed % 2)) for seed in range(4)]
+    expected = {seed: alone(model, each) for seed, each in enumerate(plan)}
+    ring = helped(model, 2, drafter_of(model.directory, model.tokenizer.vocab_size))
+    ring.expected = expected
+    found = play(ring, plan)
+    assert all(same(found[seed], expected[seed]) for seed in expected)
+    assert max(rows for rows, _ in ring.widths) > 1
+    assert ring.passes < 0.8 * max(len(each.tokens) for each in expected.values()), ring.widths
+
+
+@pytest.mark.parametrize("itself", [True, False])
+@settings(
+    max_examples=10,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(plan=st.lists(ASKED, min_size=1, max_size=5), seed=st.integers(0, 1 << 30))
+def test_no_draft_model_changes_an_answer_of_any_kind_however_far_behind_it_is(
+    model: Model, stranger: Path, itself: bool, plan: list[Asked], seed: int
+) -> None:
+    plan = [
+        replace(each, spec=replace(each.spec, sampling=replace(each.spec.sampling, seed=number)))
+        for number, each in enumerate(plan)
+    ]
+    expected = {number: alone(model, each) for number, each in enumerate(plan)}
+    rng = random.Random(seed)
+    drafter = drafter_of(model.directory if itself else stranger, model.tokenizer.vocab_size)
+    ring = helped(model, 2, drafter, lambda: rng.choice([0, 1, 3, 20]))
+    ring.expected = expected
+    found = play(ring, plan)
+    for number, each in enumerate(plan):
+        if each.cancel_after is None:
+            assert same(found[number], expected[number]), f"request {number} of {plan}"
+        elif number in found:
+            assert found[number].tokens == expected[number].tokens[: len(found[number].tokens)]
+
+
+def test_a_model_with_another_tokenizer_is_refused_with_what_differs(
+    model: Model, stranger: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    foreign = _with_another_token(stranger, tmp_path / "foreign")
+    with pytest.raises(ModelUnsupported, match=r"foreign cannot make drafts: .*id \d+ is .* in the one.* in the other"):
+        load_drafter(foreign, model.tokenizer.vocab_size, model.tokenizer)
+    assert try_drafter(foreign, model.directory) is None
+    assert "there are no drafts of a model: foreign" in caplog.text
+
+
+def test_a_model_that_cannot_step_back_is_refused(model: Model, tmp_path: Path) -> None:
+    sliding = make_tiny_model("mamba", tmp_path / "recurrent", tokenizer=True)
+    with pytest.raises(ModelUnsupported, match="recurrent cannot make drafts: its caches cannot step back"):
+        load_drafter(sliding, model.tokenizer.vocab_size, model.tokenizer)
+
+
+def _with_another_token(directory: Path, to: Path) -> Path:
+    to.mkdir()
+    for file in directory.iterdir():
+        data = file.read_bytes()
+        if file.name == "tokenizer.json":
+            data = data.replace(b'"<|im_end|>"', b'"<|im_stop|>"')
+        elif file.name == "tokenizer_config.json":
+            data = data.replace(b"<|im_end|>", b"<|im_stop|>")
+        (to / file.name).write_bytes(data)
+    return to
