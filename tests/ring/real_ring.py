@@ -14,7 +14,7 @@ import grpc.aio
 
 from ringleader.cluster.messages import Event, ShardBecameReady, ShardDied
 from ringleader.net.ring import RingClient, Tokens
-from ringleader.node.supervisor import ShardStart, Supervisor
+from ringleader.node.supervisor import SHARD_PROGRAM, ShardStart, Supervisor
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.v1 import ring_pb2_grpc as rpc
 from ringleader.values import LayerRange, PlanHash, RequestId, Sampling, SlotSpec
@@ -43,15 +43,24 @@ class Received:
 
 
 class RealRing:
-    """Shards of `sizes` layers each. `breaks` are the reasons that the head or the client gave for a loss."""
+    """Shards of `sizes` layers each. `breaks` are the reasons that the head or the client gave for a loss.
+    `draft_model` is that of the head; with a `pace` shards take the time of other machines."""
 
-    def __init__(self, directory: Path, sizes: tuple[int, ...], kv_tokens_max: int = 1 << 20) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        sizes: tuple[int, ...],
+        kv_tokens_max: int = 1 << 20,
+        draft_model: Path | None = None,
+        pace: str = "",
+    ) -> None:
         self.plan = PlanHash(secrets.token_hex(16))
         self.breaks: list[str] = []
         self.broke = asyncio.Event()
         self.log: deque[RequestId] = deque(maxlen=10_000)  # whose tokens came, in order
         self._events: asyncio.Queue[Event] = asyncio.Queue()
-        self._supervisor = Supervisor("ring", self._events.put_nowait)
+        program = (*SHARD_PROGRAM, "--pace", pace) if pace else SHARD_PROGRAM
+        self._supervisor = Supervisor("ring", self._events.put_nowait, program)
         self._requests: dict[RequestId, Received] = {}
         stops = list(accumulate(sizes))
         self._starts = [
@@ -63,6 +72,7 @@ class RealRing:
                 layer_count=stops[-1],
                 host="127.0.0.1",
                 kv_tokens_max=kv_tokens_max,
+                draft_model=None if index else draft_model,
             )
             for index, (size, stop) in enumerate(zip(sizes, stops, strict=True))
         ]

@@ -7,11 +7,14 @@ frames.
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+import aiohttp
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -20,11 +23,15 @@ from ringleader.errors import ModelUnsupported
 from ringleader.shard.drafter import Drafter, load_drafter, try_drafter
 from ringleader.shard.drafting import Drafting as Plans
 from ringleader.shard.loader import load_whole
+from ringleader.tokenizer import load_tokenizer
 from ringleader.values import Sampling, SlotSpec
+from tests.ring.cluster import Cluster, ask
+from tests.ring.real_ring import RealRing, ended, greedy
 from tests.ring.test_batching import GRAMMARS, Model
 from tests.ring.test_drafts import ASKED, Asked, Drafting, alone, made, play, same
 from tests.ring.tiny_models import make_tiny_model
 
+SAMPLINGS = (Sampling(seed=0, temperature=0.0), Sampling(seed=5, temperature=0.7))
 STEPS_MAX = 400  # of a draft model between two frames
 
 
@@ -156,13 +163,57 @@ def test_a_model_that_cannot_step_back_is_refused(model: Model, tmp_path: Path) 
         load_drafter(sliding, model.tokenizer.vocab_size, model.tokenizer)
 
 
+@pytest.mark.ring
+async def test_a_real_model_drafts_for_itself_while_the_ring_is_busy(smollm: Path) -> None:
+    prompt = tuple(load_tokenizer(smollm).encode("Once upon a time, there was a"))
+    specs = [replace(greedy(prompt, 24), sampling=sampling) for sampling in SAMPLINGS]
+    async with RealRing(smollm, (15, 15), draft_model=smollm, pace="pass_ms=250") as ring:
+        for spec in specs:
+            _, plain = ring.submit(prompt, replace(spec, drafts=False))
+            expected = await ended(plain)
+            _, drafted = ring.submit(prompt, spec)
+            assert await ended(drafted) == expected
+            assert plain.news[-1].passes == len(expected)
+            assert drafted.news[-1].passes < 0.7 * len(expected)
+            assert drafted.news[-1].accepted >= 0.5 * drafted.news[-1].drafted
+
+
+@pytest.mark.ring
+async def test_a_node_with_a_draft_model_answers_the_same_in_fewer_passes(smollm: Path, tmp_path: Path) -> None:
+    served = ("--model", str(smollm), "--shards", "2")
+    answers = {}
+    for name, more in (("plain", ("--no-speculation",)), ("helped", ("--draft-model", str(smollm)))):
+        (tmp_path / name).mkdir()
+        with Cluster(tmp_path / name, RINGLEADER_PACE="pass_ms=300") as cluster:
+            node = cluster.start_master("a", *served, *more)
+            cluster.wait_ready()
+            async with aiohttp.ClientSession() as session:
+                status, answers[name] = await ask(session, cluster.api, max_tokens=20)
+            assert status == 200, answers[name]
+            assert ("makes drafts" in node.words()) == (name == "helped")
+    plain, helped = answers["plain"], answers["helped"]
+    assert helped["choices"][0]["message"] == plain["choices"][0]["message"]
+    assert plain["usage"]["ringleader"]["passes"] >= 20
+    assert helped["usage"]["ringleader"]["passes"] <= 14
+    assert helped["usage"]["completion_tokens_details"]["accepted_prediction_tokens"] >= 6
+
+
+@pytest.mark.ring
+def test_a_node_refuses_a_draft_model_with_another_tokenizer_at_its_start(smollm: Path, stranger: Path) -> None:
+    command = [sys.executable, "-m", "ringleader", "node", "--insecure", "--no-mdns", "--api-port", "0", "--port", "0"]
+    command += ["--model", str(smollm), "--draft-model", str(stranger)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode != 0
+    assert "stranger cannot draft for" in ended.stderr
+    assert "its tokenizer is another one: id " in " ".join(ended.stderr.split())
+
+
 def _with_another_token(directory: Path, to: Path) -> Path:
+    """The same model with another name of one token."""
     to.mkdir()
     for file in directory.iterdir():
         data = file.read_bytes()
-        if file.name == "tokenizer.json":
-            data = data.replace(b'"<|im_end|>"', b'"<|im_stop|>"')
-        elif file.name == "tokenizer_config.json":
-            data = data.replace(b"<|im_end|>", b"<|im_stop|>")
-        (to / file.name).write_bytes(data)
+        (to / file.name).write_bytes(
+            data.replace(b"<|im_end|>", b"<|im_stop|>") if file.name.startswith("tokenizer") else data
+        )
     return to

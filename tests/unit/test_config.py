@@ -23,6 +23,7 @@ def test_names_of_letters_digits_dots_and_dashes_are_taken(name: str) -> None:
         ({"insecure": True, "join": "rl1-x"}, "join"),
         ({"idle_unload_s": -1.0}, "idle_unload"),
         ({"context": 15}, "context"),
+        ({"draft_model": "small", "speculation": False}, "draft_model"),
         ({"api_tls": True, "api_cert": Path("api.pem")}, "api_cert"),
     ],
 )

@@ -40,7 +40,10 @@ def shard(
     ] = PROGRESS_DEADLINE_S,
     pace: Annotated[
         str,
-        typer.Option(help="Take the time of another machine, as in pass_ms=20,prompt_token_ms=0.5; for benchmarks."),
+        typer.Option(
+            envvar="RINGLEADER_PACE",
+            help="Take the time of another machine, as in pass_ms=20,prompt_token_ms=0.5; for benchmarks.",
+        ),
     ] = "",
     trace: Annotated[
         Path | None, typer.Option(help="Write this shard's passes to a part beside this file; its starter merges them.")

@@ -16,7 +16,9 @@ from ringleader.values import Sampling, SlotSpec
 DEPTH_MAX = 8  # drafts that ride at once: so many are seldom all right, and each is a step of the small model
 DEPTH_BEGIN = 4  # while nothing has been measured
 CHUNK = 64  # tokens of a text that the model catches up on at once: a frame that comes meanwhile waits no longer
-FADE = 0.9  # a step, or a pass, counts this much of the next one
+STEPS_BEGIN = 8  # that are made before one is held to what steps take: the first are slow
+FADE = 0.9  # a pass counts this much of the next one, and a step of one that took longer
+FADE_SLOW = 0.5  # a step counts this much of one that took less: others may have held it up
 FORGIVING = 0.99  # for each pass without a step: so that a model which was too slow once is tried again, seldom
 
 
@@ -78,7 +80,8 @@ class Drafting:
         self._ends = ends
         self._courses: OrderedDict[int, _Course] = OrderedDict()  # in order of turns: the next one first
         self._forgotten: list[int] = []
-        self._step_s = 0.0  # that a step takes which draws; 0.0 while none has been seen
+        self._step_s = 0.0  # that a step takes which draws
+        self._steps = 0  # of them that were seen
         self._token_s = 0.0  # that a token takes which the ring draws, of one answer or of many together
 
     def begin(self, slot: int, tokens: list[int], spec: SlotSpec) -> None:
@@ -156,7 +159,9 @@ class Drafting:
         if token is None:
             return
         if len(step.tokens) <= DEPTH_MAX:
-            self._step_s = FADE * (self._step_s or seconds) + (1 - FADE) * seconds
+            fade = FADE_SLOW if seconds < self._step_s else FADE
+            self._step_s = fade * (self._step_s or seconds) + (1 - fade) * seconds
+            self._steps += 1
         course = self._courses.get(step.slot)
         if course is None or course.turning != step.turning:
             return
@@ -167,7 +172,7 @@ class Drafting:
 
     def _depth(self, course: _Course) -> int:
         """How many drafts pay: each must save more of the ring's time, by its chance, than its step takes."""
-        if not self._step_s or not self._token_s:
+        if self._steps < STEPS_BEGIN or not self._token_s:
             return DEPTH_BEGIN
         chance, depth = course.chance.value, 0
         while depth < DEPTH_MAX and chance ** (depth + 2) * self._token_s >= self._step_s:

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from ringleader.cluster.costs import Footprint, readable, with_kv_bits
+from ringleader.cluster.costs import Footprint, readable, with_draft, with_kv_bits
 from ringleader.errors import BadRequest
-from ringleader.values import ModelCosts, ModelId
+from ringleader.values import Draft, ModelCosts, ModelId
 
 COSTS = ModelCosts(ModelId("m"), "d", "llama", (10, 20, 30), 5, 7, (1, 2, 0), 64, 1000)
 
@@ -38,6 +38,13 @@ def test_caches_in_fewer_bits_cost_their_codes_and_a_scale_and_a_bias_for_each_g
 def test_other_numbers_of_bits_are_refused_by_name() -> None:
     with pytest.raises(BadRequest, match="kv_bits is 5; ask for 8 or 4"):
         with_kv_bits(COSTS, 5)
+
+
+def test_a_draft_model_weighs_on_the_head_alone_and_holds_as_many_tokens_as_the_ring() -> None:
+    plain, both = Footprint(COSTS, 100), Footprint(with_draft(COSTS, Draft("small", 1000, 7)), 100)
+    assert both.total(0, 1) == plain.total(0, 1) + 1000 + 7 * 100
+    assert both.total(1, 3) == plain.total(1, 3)
+    assert with_draft(COSTS, None) == COSTS
 
 
 @pytest.mark.parametrize("start", range(4))

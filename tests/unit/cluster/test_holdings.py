@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ringleader.cluster import messages as m
 from ringleader.cluster.holdings import DEAD_REPORTED_S, PLACES_MAX, Holdings
-from ringleader.values import PlanHash
+from ringleader.values import Draft, PlanHash
 from tests.unit.cluster.builders import MB, model
 from tests.unit.cluster.words_of import FIRST, assigned
 
@@ -91,6 +93,18 @@ def test_a_shard_of_other_layers_or_files_is_not_taken_over() -> None:
         holdings = ready()
         (effect,) = holdings.start(order(new, 0, 1, PLACE), 2.0)
         assert isinstance(effect, m.RenameShard if same else m.RunShard)
+
+
+def test_a_head_with_another_draft_model_is_not_taken_over_but_the_shards_after_it_are() -> None:
+    new = assigned("a", "b", serial=2)
+    new = replace(new, plan=replace(new.plan, draft=Draft("small", 1, 1)))
+    (effect,) = ready().start(order(new, 0, 1, PLACE), 2.0)
+    assert isinstance(effect, m.RunShard)
+    holdings = Holdings()
+    holdings.start(order(A, 1), 0.0)
+    holdings.hear(m.ShardBecameReady(A.plan.hash, 1, "host:1", 500 * MB, 77), 1.0)
+    (effect,) = holdings.start(order(new, 1, 1, (A.plan.hash, 1)), 2.0)
+    assert isinstance(effect, m.RenameShard)
 
 
 def test_only_what_others_wait_for_makes_a_beat_urgent() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ringleader.cluster.messages import NodeProfile, PlanWish
 from ringleader.cluster.plan import NODE_RESERVE_BYTES, STAGES_MAX, Plan, Stage, context_that_fits, make_plan
 from ringleader.errors import BadRequest, ModelDoesNotFit
-from ringleader.values import LayerRange, ModelCosts, ModelId, NodeId
+from ringleader.values import Draft, LayerRange, ModelCosts, ModelId, NodeId
 from tests.unit.cluster.builders import GB, MB, WISH, model, node
 
 
@@ -260,3 +260,16 @@ def test_caches_in_fewer_bits_leave_room_for_longer_contexts_and_make_another_pl
     assert plain.hash != kept.hash
     longest = [context_that_fits(costs, nodes, replace(wish, kv_bits=bits)) for bits in (0, 8, 4)]
     assert longest == sorted(longest) and longest[2] > 3 * longest[0]
+
+
+def test_a_draft_model_takes_its_room_on_the_head_and_makes_another_plan() -> None:
+    costs, nodes = model(layers=4, layer=MB, kv=1000), [node("a", 100 * MB), node("b", 100 * MB)]
+    wish = PlanWish(context_tokens=1000, shards=2)
+    draft = Draft("small", 30 * MB, 100)
+    plain, drafting = make_plan(costs, nodes, wish), make_plan(costs, nodes, replace(wish, draft=draft))
+    head = drafting.stages[0]
+    assert head.weight_bytes == costs.head_bytes + 30 * MB + len(head.layers) * MB
+    assert head.kv_bytes == 1000 * (len(head.layers) * 1000 + 100)
+    assert plain.hash != drafting.hash
+    with pytest.raises(ModelDoesNotFit):
+        make_plan(costs, nodes, replace(wish, draft=replace(draft, weight_bytes=200 * MB)))

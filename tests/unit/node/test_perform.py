@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from ringleader.node.perform import Hands
 from ringleader.node.supervisor import ShardStart
 from ringleader.node.wording import from_bytes
 from ringleader.trust.credentials import read_term
-from ringleader.values import LayerRange, ModelCosts, ModelId, NodeId, PlanHash, RequestId
+from ringleader.values import Draft, LayerRange, ModelCosts, ModelId, NodeId, PlanHash, RequestId
 from tests.unit.models.builders import model_directory
 
 ME, B = NodeId("me"), NodeId("b")
@@ -222,6 +223,21 @@ async def test_an_ordered_shard_is_started_from_our_own_copy_of_the_files(scene:
         digest=scene.costs.digest,
     )
     assert scene.all.learned == [("tiny", "tiny")]
+
+
+@pytest.mark.parametrize(
+    ("reference", "index", "found"), [("tiny", 0, True), ("tiny", 1, False), ("not here", 0, False)]
+)
+async def test_the_head_of_a_plan_with_drafts_gets_the_draft_model_if_its_files_are_here(
+    scene: Scene, caplog: pytest.LogCaptureFixture, reference: str, index: int, found: bool
+) -> None:
+    planned = replace(scene.plan, draft=Draft(reference, 1, 1))
+    scene.perform(m.RunShard(scene.assignment(planned), index))
+    await scene.settle()
+    (started,) = scene.all.done
+    assert started.draft_model == (scene.all.store.directory if found else None)
+    without = "tiny is served without drafts of a model: not here is not stored here; pull it"
+    assert (without in caplog.text) == (reference == "not here")
 
 
 @pytest.mark.parametrize(

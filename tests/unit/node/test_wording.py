@@ -14,7 +14,7 @@ from ringleader.cluster import messages as m
 from ringleader.cluster.plan import STAGES_MAX, Plan, Predicted, Stage
 from ringleader.cluster.timing import Link
 from ringleader.node.wording import from_bytes, to_bytes
-from ringleader.values import LayerRange, ModelCosts
+from ringleader.values import Draft, LayerRange, ModelCosts
 from tests.unit.cluster.words_of import assigned, beat, report
 
 TEXTS = st.text(max_size=20)
@@ -36,6 +36,7 @@ PROFILES = st.builds(
     links=tuples(LINKS),
     memory_held_bytes=COUNTS,
 )
+DRAFTS = st.none() | st.builds(Draft, TEXTS, COUNTS, COUNTS)
 WISHES = st.builds(
     m.PlanWish,
     COUNTS,
@@ -44,6 +45,8 @@ WISHES = st.builds(
     tuples(st.tuples(TEXTS, COUNTS, COUNTS)),
     st.sampled_from(("latency", "throughput")),
     tuples(TEXTS),
+    st.sampled_from((0, 8, 4)),
+    DRAFTS,
 )
 
 
@@ -84,6 +87,8 @@ def plans(draw: st.DrawFn) -> Plan:
         draw(TEXTS),
         draw(COUNTS),
         draw(st.integers(1, 100)),
+        draw(st.sampled_from((0, 8, 4))),
+        draw(DRAFTS),
         draw(st.none() | predicted),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ringleader.shard.drafting import CHUNK, DEPTH_BEGIN, DEPTH_MAX, Drafting, Step
+from ringleader.shard.drafting import CHUNK, DEPTH_BEGIN, DEPTH_MAX, STEPS_BEGIN, Drafting, Step
 from ringleader.values import Sampling, SlotSpec
 
 END = 7
@@ -35,7 +35,8 @@ class Model:
             for slot in step.forgotten:
                 self.held.pop(slot, None)
             held = self.held.setdefault(step.slot, [])
-            assert step.keep <= len(held) and step.tokens or step.forgotten
+            assert step.keep <= len(held), "nothing is kept that was not given"
+            assert step.tokens or step.forgotten, "a step has something to do"
             del held[step.keep :]
             held += step.tokens
             drew = counted(len(held)) if step.draws is not None else None
@@ -195,6 +196,26 @@ def test_a_model_that_is_right_drafts_as_many_as_pay() -> None:
     assert len(quick.drafting.drafts(1)) >= 2
     assert quick.drafting.chance(1) > 0.8
     assert run(Model(seconds=0.2), 300, True, 0.1) < 0.3 * 300, "a step that takes longer than a pass does not pay"
+
+
+def test_first_steps_that_are_slow_do_not_count_for_ever() -> None:
+    model = Model(seconds=1.0)
+    tokens = text(5)
+    model.drafting.begin(1, tokens, spec(5))
+    for _ in range(STEPS_BEGIN // 2):
+        model.step()
+        model.drafting.passed(0.1, 1)
+        model.drafting.flew(1, ())
+        grow(model, 1, tokens, [counted(len(tokens))])
+    model.seconds = 0.001
+    for _ in range(STEPS_BEGIN):
+        model.step()
+        model.drafting.passed(0.1, 1)
+        model.drafting.flew(1, ())
+        grow(model, 1, tokens, [counted(len(tokens))])
+    model.work()
+    grow(model, 1, tokens, [counted(len(tokens))])
+    assert model.drafting.drafts(1)
 
 
 def test_in_a_large_batch_a_draft_saves_less_of_a_pass() -> None:
