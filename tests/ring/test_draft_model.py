@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -68,8 +69,10 @@ def drafter_of(directory: Path, width: int) -> Drafter:
     return Drafter(load_whole(directory), width)
 
 
-def helped(model: Model, shards: int, drafter: Drafter, steps: Callable[[], int] = lambda: STEPS_MAX) -> Helped:
-    plain = model.ring(shards)
+def helped(
+    model: Model, shards: int, drafter: Drafter, steps: Callable[[], int] = lambda: STEPS_MAX, **changes: Any
+) -> Helped:
+    plain = model.ring(shards, **changes)
     for engine in plain.engines:
         engine.steps_back, engine.drafts = True, False  # what is looked up is another matter
     drafter.reset()
@@ -117,6 +120,25 @@ def test_answers_that_share_passes_all_have_drafts(model: Model) -> None:
     assert all(same(found[seed], expected[seed]) for seed in expected)
     assert max(rows for rows, _ in ring.widths) > 1
     assert ring.passes < 0.8 * max(len(each.tokens) for each in expected.values()), ring.widths
+
+
+def test_slots_that_are_given_up_come_back_and_begin_from_what_is_kept_with_drafts_as_before(model: Model) -> None:
+    plan = [asked(seed, 0.8 * (seed % 2), tokens=60) for seed in range(4)]
+    expected = {seed: alone(model, each) for seed, each in enumerate(plan)}
+    drafter = drafter_of(model.directory, model.tokenizer.vocab_size)
+    ring = helped(model, 2, drafter, kv_tokens_max=220, kv_ahead=8)
+    ring.expected = expected
+    found = play(ring, plan)
+    assert all(same(found[seed], expected[seed]) for seed in expected)
+    assert ring.batcher.preemptions > 0
+    assert drafter._slots == {}, "nothing is held of slots that are gone"
+    prompt = (*plan[0].prompt, *expected[0].tokens, 7)
+    later = Asked(prompt, SlotSpec(Sampling(seed=9, temperature=0.0), 60, len(prompt)))
+    ring.expected[9] = alone(model, later)
+    before = ring.passes
+    assert same(play(ring, [*plan, later])[9], ring.expected[9])
+    assert ring.cached["9"] > 0
+    assert ring.passes - before < 0.6 * len(ring.expected[9].tokens)
 
 
 @pytest.mark.parametrize("itself", [True, False])

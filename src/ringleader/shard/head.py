@@ -148,9 +148,11 @@ class Head:
 
     async def drive(self) -> None:
         """Send passes, and make drafts meanwhile, until cancelled."""
+        if self._draft is None:
+            await self._drive_passes()
+            return
         async with asyncio.TaskGroup() as tasks:
-            if self._draft is not None:
-                tasks.create_task(self._drive_drafts(self._draft), name="drafts")
+            tasks.create_task(self._drive_drafts(self._draft), name="drafts")
             await self._drive_passes()
 
     async def _drive_drafts(self, draft: Draft) -> None:
