@@ -177,6 +177,7 @@ class Head:
                 await self._go(sent)
             if not self._lost and (orders := self._batcher.take_orders()):
                 computed = await self._compute(None, orders)
+                self._changed.set()  # slots were given up
                 if self._send is not None:
                     await self._send(None, orders, computed)
             await self._sleep()
