@@ -268,7 +268,8 @@ class Usage:
     `opening_tokens` are those of the prompt that open a forced call. `forced_tokens` of the
     `completion_tokens` needed no sampling; `passes` counts trips round the ring. `drafted_tokens` were guessed, and
     `accepted_tokens` of them are in the answer. `cached_tokens` of the prompt were not computed for it: an earlier
-    request began alike, and its part was kept.
+    request began alike, and its part was kept. `shard_s` are the seconds that each shard computed in its passes, those
+    that it shared with others in full.
     """
 
     prompt_tokens: int
@@ -280,6 +281,7 @@ class Usage:
     drafted_tokens: int = 0
     accepted_tokens: int = 0
     cached_tokens: int = 0
+    shard_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

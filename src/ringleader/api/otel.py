@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Mapping
 
 import ringleader
@@ -41,7 +42,8 @@ class OtelSpan:
 
     def __init__(self, tracer: trace.Tracer, name: str, within: Context, kind: trace.SpanKind) -> None:
         self._tracer = tracer
-        self._span = tracer.start_span(name, within, kind)
+        self._began_ns = time.time_ns()
+        self._span = tracer.start_span(name, within, kind, start_time=self._began_ns)
 
     def child(self, name: str, facts: Mapping[str, Fact]) -> Span:
         """As `Span.child`."""
@@ -53,6 +55,12 @@ class OtelSpan:
     def note(self, facts: Mapping[str, Fact]) -> None:
         """As `Span.note`."""
         self._span.set_attributes(dict(facts))
+
+    def sum(self, name: str, seconds: float, facts: Mapping[str, Fact]) -> None:
+        """As `Span.sum`."""
+        within = trace.set_span_in_context(self._span, Context())
+        part = self._tracer.start_span(name, within, attributes=dict(facts), start_time=self._began_ns)
+        part.end(self._began_ns + round(seconds * 1e9))
 
     def end(self, error: str = "") -> None:
         """As `Span.end`."""

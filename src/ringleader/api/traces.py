@@ -36,6 +36,10 @@ class Span(Protocol):
         """What has become known of it."""
         ...
 
+    def sum(self, name: str, seconds: float, facts: Mapping[str, Fact]) -> None:
+        """A part that took so long in all, here and there: drawn from this span's begin on, as if it were one."""
+        ...
+
     def end(self, error: str = "") -> None:
         """It is over; `error` says how it failed, "" that it did not."""
         ...
@@ -143,6 +147,8 @@ class _TracedDeltas:
             self._part = self._span.child("tokens", {})
         if isinstance(delta, Finished):
             self._span.note(_facts(delta))
+            for index, seconds in enumerate(delta.usage.shard_s):
+                self._span.sum(f"shard {index}", seconds, {"ringleader.shard": index})
             self._end("")
         return delta
 

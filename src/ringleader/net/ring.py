@@ -43,7 +43,8 @@ class Tokens:
     """News of one request: new tokens (perhaps none: a prompt chunk is done) and how far it is.
 
     `cached` tokens of the prompt were not computed: a kept prefix had them. Kept prefixes take `kept_tokens` of room
-    in the ring now. `fault` says whose the error is, where it is not the ring's own.
+    in the ring now. `shard_s`, told with `finish`, are the seconds that each shard computed in its passes. `fault` says
+    whose the error is, where it is not the ring's own.
     """
 
     tokens: tuple[int, ...]
@@ -59,6 +60,7 @@ class Tokens:
     accepted: int = 0  # those of them that are in the answer
     cached: int = 0
     kept_tokens: int = 0
+    shard_s: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)
@@ -246,4 +248,5 @@ def _tokens(report: pb.HeadReport) -> Tokens:
         accepted=report.accepted,
         cached=report.cached,
         kept_tokens=report.kept_tokens,
+        shard_s=tuple(micros / 1e6 for micros in report.shard_us),
     )

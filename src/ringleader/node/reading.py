@@ -195,6 +195,7 @@ def _counted(usage: Usage, word: Tokens) -> Usage:
         drafted_tokens=word.drafted,
         accepted_tokens=word.accepted,
         cached_tokens=usage.cached_tokens if usage.passes else word.cached,  # of a resumed answer: as it began
+        shard_s=word.shard_s or usage.shard_s,  # of a resumed answer: as it ended
     )
 
 

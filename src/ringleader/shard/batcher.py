@@ -133,7 +133,8 @@ class Returned:
 @dataclass(frozen=True, slots=True)
 class Progress:
     """What a returned segment meant for its request. `drafted` and `accepted` tokens are those of all its passes;
-    `cached` tokens of its prompt were not computed for it."""
+    `cached` tokens of its prompt were not computed for it; `shard_s`, told when it has ended, are the seconds that each
+    shard computed in its passes."""
 
     request: str
     passes: int
@@ -142,6 +143,7 @@ class Progress:
     drafted: int = 0
     accepted: int = 0
     cached: int = 0
+    shard_s: tuple[float, ...] = ()
 
 
 class Batcher:
@@ -413,12 +415,13 @@ class Batcher:
             if number:
                 self.drafting.passed(sum(stage_s), len(sent.turns))
         self._groups.came_back(number)
-        return [self._took(row) for row in rows]
+        return [self._took(row, stage_s) for row in rows]
 
-    def _took(self, row: Returned) -> Progress | None:
+    def _took(self, row: Returned, stage_s: Sequence[float]) -> Progress | None:
         live = self._live.get(row.slot)
         if live is None:
-            return self._took_late(row)
+            return self._took_late(row, stage_s)
+        live.asked.took(stage_s)
         if row.missed:
             self._begin_anew(row.slot, live)
             return None
@@ -438,11 +441,12 @@ class Batcher:
             self._let_go(row.slot)
         return _progress(asked, row)
 
-    def _took_late(self, row: Returned) -> Progress | None:
+    def _took_late(self, row: Returned, stage_s: Sequence[float]) -> Progress | None:
         """Of a slot that was given up while its segment was in the ring: what came of it counts all the same."""
         asked = self._preempted.get(row.slot)
         if asked is None:
             return None
+        asked.took(stage_s)
         if row.missed:
             self._sharing.distrust()
         asked.flying -= 1
@@ -476,5 +480,12 @@ class Batcher:
 
 def _progress(asked: Asked, row: Returned) -> Progress:
     return Progress(
-        asked.request, asked.passes, asked.prompt_done, bool(row.finish), asked.drafted, asked.accepted, asked.cached
+        request=asked.request,
+        passes=asked.passes,
+        prompt_done=asked.prompt_done,
+        ended=bool(row.finish),
+        drafted=asked.drafted,
+        accepted=asked.accepted,
+        cached=asked.cached,
+        shard_s=tuple(asked.shard_s) if row.finish else (),
     )

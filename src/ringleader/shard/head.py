@@ -144,6 +144,7 @@ class Head:
             accepted=progress.accepted,
             cached=progress.cached,
             kept_tokens=self._batcher.kept_tokens,
+            shard_us=[round(seconds * 1e6) for seconds in progress.shard_s],
         )
 
     async def drive(self) -> None:

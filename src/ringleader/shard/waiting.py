@@ -7,7 +7,7 @@ is reserved is at least what the shards hold, in tokens: the plan gave every sha
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ringleader.config import QUEUE_LIMIT
@@ -38,11 +38,19 @@ class Asked:
     preempted: int = 0
     drafted: int = 0
     accepted: int = 0
+    shard_s: list[float] = field(default_factory=list)  # that each shard computed in its passes
 
     @property
     def tokens_max(self) -> int:
         """Of prompt and answer together, when it is as long as it may be."""
         return self.spec.prompt_tokens + self.spec.max_tokens
+
+    def took(self, stage_s: Sequence[float]) -> None:
+        """Count a pass that took each shard so long; nothing where that is not told."""
+        if len(self.shard_s) < len(stage_s):
+            self.shard_s += [0.0] * (len(stage_s) - len(self.shard_s))
+        for index, seconds in enumerate(stage_s):
+            self.shard_s[index] += seconds
 
 
 @dataclass(slots=True)

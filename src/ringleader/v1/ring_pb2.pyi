@@ -358,7 +358,7 @@ class Cancel(_message.Message):
     def __init__(self, request: _Optional[str] = ...) -> None: ...
 
 class HeadReport(_message.Message):
-    __slots__ = ("request", "tokens", "logprobs", "finish", "error", "passes", "prompt_done", "frame_bytes", "cached", "kept_tokens", "fault", "drawn", "drafted", "accepted")
+    __slots__ = ("request", "tokens", "logprobs", "finish", "error", "passes", "prompt_done", "frame_bytes", "cached", "kept_tokens", "fault", "drawn", "drafted", "accepted", "shard_us")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
@@ -373,6 +373,7 @@ class HeadReport(_message.Message):
     DRAWN_FIELD_NUMBER: _ClassVar[int]
     DRAFTED_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    SHARD_US_FIELD_NUMBER: _ClassVar[int]
     request: str
     tokens: _containers.RepeatedScalarFieldContainer[int]
     logprobs: _containers.RepeatedCompositeFieldContainer[Logprob]
@@ -387,4 +388,5 @@ class HeadReport(_message.Message):
     drawn: int
     drafted: int
     accepted: int
-    def __init__(self, request: _Optional[str] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprob, _Mapping]]] = ..., finish: _Optional[_Union[Finish, str]] = ..., error: _Optional[str] = ..., passes: _Optional[int] = ..., prompt_done: _Optional[int] = ..., frame_bytes: _Optional[int] = ..., cached: _Optional[int] = ..., kept_tokens: _Optional[int] = ..., fault: _Optional[_Union[Fault, str]] = ..., drawn: _Optional[int] = ..., drafted: _Optional[int] = ..., accepted: _Optional[int] = ...) -> None: ...
+    shard_us: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, request: _Optional[str] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprob, _Mapping]]] = ..., finish: _Optional[_Union[Finish, str]] = ..., error: _Optional[str] = ..., passes: _Optional[int] = ..., prompt_done: _Optional[int] = ..., frame_bytes: _Optional[int] = ..., cached: _Optional[int] = ..., kept_tokens: _Optional[int] = ..., fault: _Optional[_Union[Fault, str]] = ..., drawn: _Optional[int] = ..., drafted: _Optional[int] = ..., accepted: _Optional[int] = ..., shard_us: _Optional[_Iterable[int]] = ...) -> None: ...

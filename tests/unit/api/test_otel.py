@@ -65,9 +65,11 @@ async def test_a_parent_that_is_none_is_ignored_and_errors_are_errors() -> None:
     traces = OtelTraces(exporter=exporter)
     span = traces.begin("x", {"traceparent": "nonsense"}, {"a": 1})
     span.child("y", {}).end("broken")
+    span.sum("z", 0.25, {"b": 2})
     span.end()
     await traces.close()
-    y, x = exporter.get_finished_spans()
+    y, z, x = exporter.get_finished_spans()
+    assert (z.parent, z.start_time, z.end_time - z.start_time) == (x.context, x.start_time, 250_000_000)
     assert (x.parent, y.parent) == (None, x.context)
     assert (y.status.is_ok, y.status.description, x.status.is_ok) == (False, "broken", True)
 

@@ -6,14 +6,14 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from ringleader.api.traces import Fact, traces_of
 from ringleader.errors import Busy, RingLost
-from ringleader.values import TextDelta
+from ringleader.values import Finished, TextDelta
 from tests.api.scripted import HELLO, USAGE, ScriptedNode, body
 from tests.unit.api.test_app import CHAT, http
 
@@ -31,6 +31,9 @@ class ToldSpan:
 
     def note(self, facts: Mapping[str, Fact]) -> None:
         self.facts |= facts
+
+    def sum(self, name: str, seconds: float, facts: Mapping[str, Fact]) -> None:
+        self.parts.append(ToldSpan(name, {"seconds": seconds, **facts}, ends=[""]))
 
     def end(self, error: str = "") -> None:
         self.ends.append(error)
@@ -86,6 +89,16 @@ async def test_each_choice_is_an_answer_of_its_own() -> None:
             await response.read()
     assert [part.name for part in told.spans[0].parts] == ["answer", "answer"]
     assert [end for part in told.spans[0].parts for end in part.ends] == ["", ""]
+
+
+async def test_each_shard_is_a_span_as_long_as_it_computed_for_the_answer() -> None:
+    told = Told()
+    ended = Finished("stop", replace(USAGE, shard_s=(0.5, 0.25)))
+    async with http(ScriptedNode([TextDelta("a"), ended]), traces=told) as session:
+        async with session.post(CHAT, json=body()) as response:
+            await response.read()
+    shards = [part for part in told.spans[0].parts[0].parts if part.name.startswith("shard")]
+    assert [(part.name, part.facts["seconds"]) for part in shards] == [("shard 0", 0.5), ("shard 1", 0.25)]
 
 
 async def test_spans_say_how_a_request_failed() -> None:

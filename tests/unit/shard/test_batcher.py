@@ -179,6 +179,19 @@ def test_priority_goes_before_length() -> None:
     assert [returned(batcher, ends=True).slot for _ in range(4)] == [1, 1, 1, 2]
 
 
+def test_what_each_shard_computed_for_a_request_is_told_at_its_end() -> None:
+    batcher = Batcher(replace(RAGGED, chunk_tokens=4))
+    batcher.submit("a", prompt(6), spec(6, 5))
+    told = []
+    for tokens, finish in (((), ""), ((1,), ""), ((2,), "stop")):
+        sent = batcher.next_pass()
+        assert sent is not None
+        (news,) = batcher.returned([Returned(turn.slot, tokens, finish) for turn in sent.turns], (0.5, 0.25))
+        assert news is not None
+        told.append(news.shard_s)
+    assert told == [(), (), (1.5, 0.75)]
+
+
 def returned(batcher: Batcher, *, ends: bool = False) -> Turn:
     """The next chunk, back at once; a sampling one gives a token, which may be the answer's last."""
     turn = only(batcher)
