@@ -54,8 +54,14 @@ OPENAI = OpenAIForm()
 ANTHROPIC = AnthropicForm()
 OLLAMA = OllamaForm()
 ANTHROPIC_HEADER = "anthropic-version"  # its clients send it always; with `/v1/models` nothing else tells them apart
-# The first whose path begins the request's; OpenAI's for any other.
-FORMS: tuple[tuple[str, Form], ...] = (("/v1/messages", ANTHROPIC), ("/api/", OLLAMA))
+# The first whose path begins the request's; for any other the header decides.
+FORMS: tuple[tuple[str, Form], ...] = (
+    ("/v1/messages", ANTHROPIC),
+    ("/api/", OLLAMA),
+    ("/v1/chat/", OPENAI),
+    ("/v1/completions", OPENAI),
+    ("/v1/responses", OPENAI),
+)
 
 
 def form_of(request: web.Request) -> Form:

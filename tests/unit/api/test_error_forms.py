@@ -43,3 +43,10 @@ async def test_ollamas_paths_have_ollamas_form() -> None:
 async def test_a_wrong_method_is_told_as_any_other_error() -> None:
     status, body = await told("PUT", "/v1/responses")
     assert (status, body["error"]["code"]) == (405, "method_not_allowed")
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/completions"])
+async def test_openais_own_paths_have_openais_form_whatever_the_headers_say(path: str) -> None:
+    _, body = await told("POST", path, **{"anthropic-version": "2023-06-01"})
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"message", "type", "param", "code"}
