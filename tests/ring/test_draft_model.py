@@ -213,6 +213,7 @@ async def test_a_node_with_a_draft_model_answers_the_same_in_fewer_passes(smollm
                 status, answers[name] = await ask(session, cluster.api, max_tokens=20)
             assert status == 200, answers[name]
             assert ("makes drafts" in node.words()) == (name == "helped")
+            assert cluster.view()["rings"][0]["draft_model"] == (str(smollm) if name == "helped" else None)
     plain, helped = answers["plain"], answers["helped"]
     assert helped["choices"][0]["message"] == plain["choices"][0]["message"]
     assert plain["usage"]["ringleader"]["passes"] >= 20

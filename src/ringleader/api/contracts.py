@@ -230,6 +230,7 @@ class ClusterView(Protocol):
                                   "stage_s": [number], "hop_s": [number]} | null,
                     "context_tokens": int | null,
                     "kv_bits": int | null,                      # of caches that are quantised
+                    "draft_model": str | null,                  # for which the plan has room beside the head
                     "stages": [{"node": node id, "name": node name, "first_layer": int,
                                 "last_layer": int,              # both inclusive
                                 "state": str, "progress": number 0..1 | null,

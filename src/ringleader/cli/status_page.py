@@ -67,6 +67,8 @@ def _ring(ring: dict[str, Any], columns: int) -> list[str]:
         parts.append(f"context {ring['context_tokens']}")
     if ring.get("kv_bits"):
         parts.append(f"caches in {ring['kv_bits']} bits")
+    if ring.get("draft_model"):
+        parts.append(f"drafts by {ring['draft_model']}")
     if ring.get("plan"):
         parts.append(f"plan {str(ring['plan'])[:8]}")
         if ring.get("epoch"):

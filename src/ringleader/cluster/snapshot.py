@@ -72,6 +72,7 @@ class RingRow:
     detail: str
     predicted: Predicted | None = None
     kv_bits: int = 0
+    draft_model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +196,7 @@ def _reported_row(shards: list[ShardReport], names: dict[NodeId, str]) -> RingRo
         detail="",
         predicted=plan.predicted,
         kv_bits=plan.kv_bits,
+        draft_model=plan.draft.reference if plan.draft else "",
     )
 
 
@@ -224,6 +226,7 @@ def _ring_row(rollout: Rollout, requests: RequestTable) -> RingRow:
         detail=ring.reason if ring else rollout.reason,
         predicted=ring.plan.predicted if ring else None,
         kv_bits=ring.plan.kv_bits if ring else 0,
+        draft_model=ring.plan.draft.reference if ring and ring.plan.draft else "",
     )
 
 

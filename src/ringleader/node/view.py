@@ -130,6 +130,7 @@ class View:
             "predicted": None if row.predicted is None else asdict(row.predicted),
             "context_tokens": row.context_tokens,
             "kv_bits": row.kv_bits or None,
+            "draft_model": row.draft_model or None,
             "stages": [_stage(shard) for shard in row.shards],
             "running": row.running,
             "waiting": row.waiting,

@@ -204,6 +204,11 @@ def test_an_epoch_is_shown_as_its_term_and_its_count() -> None:
     assert "plan c2a42480 epoch 7" in words({"rings": [{**ring, "epoch": 7}]})
 
 
+def test_a_ring_names_the_model_that_makes_its_drafts() -> None:
+    assert "drafts by" not in words({"rings": [{"model": "m"}]})
+    assert "drafts by small" in words({"rings": [{"model": "m", "draft_model": "small"}]})
+
+
 def test_bars_stand_where_their_layers_are_and_cover_the_model() -> None:
     bars = [line for line in drawn(PICTURE) if "█" in line]
     first, second = (range(line.index("█"), line.rindex("█") + 1) for line in bars)
