@@ -114,7 +114,7 @@ def _limits(node: Mapping[str, Any], outer: Sequence[Any] = ()) -> list[Any]:
     found = list(outer)
     if isinstance(pattern := node.get("pattern"), str):
         found.append(pattern)
-    if (form := node.get("format")) in FORMATS:
+    if isinstance(form := node.get("format"), str) and form in FORMATS:  # a mapping: of a property of that name
         found.append({"format": form})
     least, most = node.get("minLength"), node.get("maxLength")
     if isinstance(least, int) or (isinstance(most, int) and found):

@@ -38,6 +38,13 @@ def test_schemas_are_searched_to_their_depth_names_of_keys_too() -> None:
     assert sorted(of_schema(deep)) == ["y", "z"]
 
 
+def test_properties_may_be_named_as_keywords_are() -> None:
+    names = ("format", "pattern", "minLength", "maxLength", "allOf", "enum", "type", "const")
+    for schema in ({"type": "string"}, {"pattern": "^k*z$"}, {"enum": ["a"]}):
+        held = {"type": "object", "properties": dict.fromkeys(names, schema)}
+        assert of_schema(held) == (["z"] if schema == {"pattern": "^k*z$"} else [])
+
+
 def test_formats_of_the_engine_are_known() -> None:
     assert ".@." in of_schema({"format": "email"}) and "::" in of_schema({"format": "ipv6"})
     assert of_schema({"format": "regex"}) == []
