@@ -21,7 +21,7 @@ help:  ## List the targets
 demo: setup  ## Set everything up, start a ring of two shards, force a tool call, leave nothing running
 	@$(RINGLEADER) demo
 
-test: setup model  ## Run the whole test suite, in two processes for two cores
+test: setup model  ## Run the whole test suite, in three processes
 	@PYTHON=$(BIN)/python tests/run_all.sh
 
 SEEDS := 10000

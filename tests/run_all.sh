@@ -1,41 +1,62 @@
 #!/bin/sh
-# Runs the whole test suite in two processes: what computes, and what mostly waits for nodes, rings and networks.
-# What fails while both halves share a small machine is run once more, alone, and must pass then: deadlines are part of
-# what is tested, and a machine with twice the work that it can do misses some. Both outcomes are shown.
+# Runs the whole test suite in three processes: what computes, what runs rings of real shards, and what mostly waits for
+# doors, networks and clients. What fails while they share a small machine is run once more, alone, and must pass then:
+# deadlines are part of what is tested, and a machine with more work than it can do misses some. Both outcomes are shown.
 # PYTHON is an interpreter in which Ringleader and its test tools are installed.
 set -eu
 
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
-waiting="tests/ring tests/api tests/clients tests/netns tests/security"
+rings="tests/ring"
+doors="tests/api tests/netns tests/security tests/clients"
 out=build/test
 rm -rf "$out"
 mkdir -p "$out"
 
-ignored=""
-for each in $waiting; do ignored="$ignored --ignore=$each"; done
+computing=""
+for each in $rings $doors; do computing="$computing --ignore=$each"; done
+
+# part NAME ARGUMENTS...: one of the processes; what it says goes to a file of its own.
+part() {
+    name=$1
+    shift
+    "$python" -m pytest -o cache_dir="$out/$name" "$@" >"$out/$name.log" 2>&1
+}
 # shellcheck disable=SC2086 # lists of words
-"$python" -m pytest -o cache_dir="$out/computing" $ignored >"$out/computing.log" 2>&1 &
-computing=$!
-trap 'kill "$computing" 2>/dev/null || true' EXIT
-waited=0 computed=0
+part computing $computing &
+first=$!
 # shellcheck disable=SC2086
-"$python" -m pytest -o cache_dir="$out/waiting" $waiting || waited=$?
-echo "the other half of the suite, which ran meanwhile:"
-wait "$computing" || computed=$?
+part doors $doors &
+second=$!
+trap 'kill "$first" "$second" 2>/dev/null || true' EXIT
+ringing=0 computed=0 opened=0
+# shellcheck disable=SC2086
+"$python" -m pytest -o cache_dir="$out/rings" $rings || ringing=$?
+echo "the parts of the suite that ran meanwhile:"
+wait "$second" || opened=$?
+cat "$out/doors.log"
+wait "$first" || computed=$?
 cat "$out/computing.log"
 
-# again NAME CODE TESTS...: what failed of a half, alone. 1 is pytest's word for failed tests; all else is final.
+# again NAME CODE ARGUMENTS...: what failed of a part, alone. 1 is pytest's word for failed tests; with 3 it broke off
+# itself, as it may when a test runs out of time, so that all of the part has to be run; all else is final.
 again() {
-    half=$1 code=$2
+    name=$1 code=$2 only="--last-failed --last-failed-no-failures none"
     shift 2
-    [ "$code" = 1 ] || return "$code"
-    echo "what failed in the $half half, once more, alone:"
-    "$python" -m pytest -o cache_dir="$out/$half" --last-failed --last-failed-no-failures none "$@"
+    case $code in
+    1) ;;
+    3) only="" ;;
+    *) return "$code" ;;
+    esac
+    echo "what failed of the $name, once more, alone:"
+    # shellcheck disable=SC2086
+    "$python" -m pytest -o cache_dir="$out/$name" $only "$@"
 }
 failed=0
 # shellcheck disable=SC2086
-again waiting "$waited" $waiting || failed=$?
+again rings "$ringing" $rings || failed=$?
 # shellcheck disable=SC2086
-again computing "$computed" $ignored || failed=$?
+again doors "$opened" $doors || failed=$?
+# shellcheck disable=SC2086
+again computing "$computed" $computing || failed=$?
 exit "$failed"
