@@ -78,7 +78,10 @@ def drawn(logits: Any, samplings: Sequence[Sampling], positions: Sequence[int]) 
         part = _shaped(logits if len(rows) == len(samplings) else logits[mx.array(rows)], *settings)
         for at, row in enumerate(rows):
             key = draw_key(samplings[row].seed, positions[row])
-            found[row] = mx.random.categorical(part[at : at + 1], key=key)
+            one = part[at : at + 1]
+            # Noise for each token, and the largest sum wins: what rounding moves is then next to nothing. One number
+            # against a running sum of 100,000 probabilities (mx.random.categorical) would turn on the sum's last bits.
+            found[row] = mx.argmax(one + mx.random.gumbel(one.shape, key=key), axis=-1)
     greedy = [row for row, token in enumerate(found) if token is None]
     if greedy:
         best = mx.argmax(logits[mx.array(greedy)], axis=-1)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from llguidance import LLMatcher
 
+from ringleader.shard.drawing import drawn
 from ringleader.shard.sampler import Picked, Sampler, pick_rows
 from ringleader.tokenizer import Tokenizer
 from ringleader.values import Sampling, SlotSpec
@@ -404,3 +405,21 @@ def test_guesses_end_before_an_end_token_before_what_is_illegal_and_where_one_to
     assert guessed(frozenset(text)) == ()
     assert guessed(grammar=matcher(tokenizer, "start: /[x-z]+/")) == ()
     assert guessed(drafts=False) == ()
+
+
+def test_a_draw_does_not_turn_on_the_last_bits_of_the_logits() -> None:
+    width, count = 50_000, 300
+    logits = 3 * mx.random.normal((1, width), key=mx.random.key(1))
+    other = logits + 1e-6 * mx.random.normal((1, width), key=mx.random.key(2))
+    sampling = Sampling(seed=100, temperature=0.9)
+    drew = [[int(drawn(each, [sampling], [at]).item()) for at in range(count)] for each in (logits, other)]
+    assert drew[0] == drew[1]
+    assert len(set(drew[0])) > count / 2, "they are draws, not the likeliest token"
+
+
+def test_draws_are_as_frequent_as_they_are_likely() -> None:
+    shares = (0.5, 0.3, 0.15, 0.05)
+    logits = mx.log(mx.array([shares]))
+    drew = [int(drawn(logits, [Sampling(seed=seed)], [7]).item()) for seed in range(4000)]
+    for token, share in enumerate(shares):
+        assert abs(drew.count(token) / len(drew) - share) < 0.03
