@@ -223,7 +223,7 @@ async def test_a_prompt_of_several_frames_is_read_whole(client: openai.AsyncOpen
     answer = await whole(client, said(f"{story}\nWhat was lit?", max_tokens=8))
     assert answer.usage.prompt_tokens > 1500
     assert answer.usage.completion_tokens <= 8
-    assert answer.usage.ringleader["passes"] >= 3 + answer.usage.completion_tokens - 1
+    assert answer.usage.ringleader["passes"] > 3, "of the story alone; its answer may take fewer than it has tokens"
 
 
 async def test_three_streams_at_once_all_move_on(client: openai.AsyncOpenAI) -> None:
