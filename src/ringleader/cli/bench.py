@@ -23,6 +23,7 @@ from ringleader.cli.bench_runs import (
     Shards,
     Tokens,
     Trace,
+    in_parts,
     present,
     resolve,
     say,
@@ -84,22 +85,16 @@ def prefill(
     as_json: AsJson = False,
 ) -> None:
     """Prompt tokens a second against mlx_lm, and a prompt of 2,000 tokens over two stages at a pace."""
+    from ringleader.bench.paced import paced_prefill
+    from ringleader.bench.prefill import measure_prefill
+
     directory, name = resolve(model)
     how = setting(pin, trace, pace)
-
-    async def measured() -> Measured:
-        from ringleader.bench.paced import paced_prefill
-        from ringleader.bench.prefill import measure_prefill
-        from ringleader.bench.report import Findings
-
-        found = Findings((), {})
-        if how.pace is not None:
-            found = await paced_prefill(directory, how.paced, 3, say)
-        if real:
-            found = found.with_(await measure_prefill(directory, name, how.under, shards, prompt, runs, say))
-        return found
-
-    present("prefill", f"prefill: {name}, {runs} rounds", measured(), as_json, keep, trace)
+    measuring = in_parts(
+        (lambda: paced_prefill(directory, how.paced, 3, say)) if how.pace is not None else None,
+        (lambda: measure_prefill(directory, name, how.under, shards, prompt, runs, say)) if real else None,
+    )
+    present("prefill", f"prefill: {name}, {runs} rounds", measuring, as_json, keep, trace)
 
 
 @app.command()
@@ -115,22 +110,16 @@ def concurrency(
     as_json: AsJson = False,
 ) -> None:
     """Tokens a second of 1 to 16 streams on one shard, two shards and mlx_lm's batches; 8 on stages at a pace."""
+    from ringleader.bench.concurrency import measure_concurrency
+    from ringleader.bench.paced import paced_concurrency
+
     directory, name = resolve(model)
     how = setting(pin, trace, pace)
-
-    async def measured() -> Measured:
-        from ringleader.bench.concurrency import measure_concurrency
-        from ringleader.bench.paced import paced_concurrency
-        from ringleader.bench.report import Findings
-
-        found = Findings((), {})
-        if how.pace is not None:
-            found = await paced_concurrency(directory, how.paced, 3, 60, (1, 2, 4), say)
-        if real:
-            found = found.with_(await measure_concurrency(directory, name, how.under, tokens, runs, say))
-        return found
-
-    present("concurrency", f"concurrency: {name}, {runs} rounds of {tokens} tokens", measured(), as_json, keep, trace)
+    measuring = in_parts(
+        (lambda: paced_concurrency(directory, how.paced, 3, 60, (1, 2, 4), say)) if how.pace is not None else None,
+        (lambda: measure_concurrency(directory, name, how.under, tokens, runs, say)) if real else None,
+    )
+    present("concurrency", f"concurrency: {name}, {runs} rounds of {tokens} tokens", measuring, as_json, keep, trace)
 
 
 @app.command()
@@ -147,21 +136,15 @@ def rhythm(
     as_json: AsJson = False,
 ) -> None:
     """The gaps between an answer's tokens while a long prompt arrives, against those before."""
+    from ringleader.bench.gaps import measure_rhythm, paced_rhythm
+
     directory, name = resolve(model)
     how = setting(pin, trace, pace)
-
-    async def measured() -> Measured:
-        from ringleader.bench.gaps import measure_rhythm, paced_rhythm
-        from ringleader.bench.report import Findings
-
-        found = Findings((), {})
-        if how.pace is not None:
-            found = await paced_rhythm(directory, how.paced, shards, prompt, runs, say)
-        if real:
-            found = found.with_(await measure_rhythm(directory, name, how.under, shards, prompt, runs, say))
-        return found
-
-    present("rhythm", f"rhythm: {name}, {shards} shards, a prompt of {prompt} tokens", measured(), as_json, keep, trace)
+    measuring = in_parts(
+        (lambda: paced_rhythm(directory, how.paced, shards, prompt, runs, say)) if how.pace is not None else None,
+        (lambda: measure_rhythm(directory, name, how.under, shards, prompt, runs, say)) if real else None,
+    )
+    present("rhythm", f"rhythm: {name}, {shards} shards, a prompt of {prompt} tokens", measuring, as_json, keep, trace)
 
 
 @app.command()

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 
 from ringleader.errors import RingleaderError
 from ringleader.models.store import Store
 from ringleader.values import ModelId
+
+if TYPE_CHECKING:  # what measures is imported when it is asked for: `--help` need not wait
+    from ringleader.bench.report import Findings
 
 INTERRUPTED_EXIT = 130
 
@@ -95,6 +98,17 @@ def run(measuring: Coroutine[Any, Any, Result]) -> Result:
         raise failed(error) from error
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED_EXIT) from None
+
+
+async def in_parts(*parts: Callable[[], Awaitable[Findings]] | None) -> Findings:
+    """What the parts of one benchmark find, one after the other; a part that was left out is None."""
+    from ringleader.bench.report import Findings
+
+    found = Findings((), {})
+    for part in parts:
+        if part is not None:
+            found = found.with_(await part())
+    return found
 
 
 def present(
