@@ -101,14 +101,17 @@ def test_a_model_that_drafts_for_itself_is_nearly_always_right(
         assert ring.passes < 0.5 * len(expected.tokens), ring.widths
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_a_stranger_is_hardly_ever_right_and_changes_nothing(model: Model, stranger: Path, temperature: float) -> None:
+@pytest.mark.parametrize("temperature, part", [(0.0, 0.8), (0.8, 0.5)])
+def test_a_stranger_is_seldom_right_and_changes_nothing(
+    model: Model, stranger: Path, temperature: float, part: float
+) -> None:
+    """Where tokens are drawn it is right more often: both draw by the same noise."""
     each = asked(6, temperature)
     expected = alone(model, each)
     ring = helped(model, 2, drafter_of(stranger, model.tokenizer.vocab_size))
     ring.expected = {6: expected}
     assert same(play(ring, [each])[6], expected)
-    assert ring.passes > 0.8 * len(expected.tokens)
+    assert ring.passes > part * len(expected.tokens)
 
 
 def test_answers_that_share_passes_all_have_drafts(model: Model) -> None:
@@ -122,7 +125,7 @@ def test_answers_that_share_passes_all_have_drafts(model: Model) -> None:
     assert ring.passes < 0.8 * max(len(each.tokens) for each in expected.values()), ring.widths
 
 
-def test_slots_that_are_given_up_come_back_and_begin_from_what_is_kept_with_drafts_as_before(model: Model) -> None:
+def test_slots_that_are_given_up_come_back_with_drafts_as_before(model: Model) -> None:
     plan = [asked(seed, 0.8 * (seed % 2), tokens=60) for seed in range(4)]
     expected = {seed: alone(model, each) for seed, each in enumerate(plan)}
     drafter = drafter_of(model.directory, model.tokenizer.vocab_size)
@@ -132,11 +135,18 @@ def test_slots_that_are_given_up_come_back_and_begin_from_what_is_kept_with_draf
     assert all(same(found[seed], expected[seed]) for seed in expected)
     assert ring.batcher.preemptions > 0
     assert drafter._slots == {}, "nothing is held of slots that are gone"
-    prompt = (*plan[0].prompt, *expected[0].tokens, 7)
+
+
+def test_an_answer_that_begins_from_what_is_kept_has_drafts_too(model: Model) -> None:
+    first = asked(0, 0.0, tokens=60)
+    ring = helped(model, 2, drafter_of(model.directory, model.tokenizer.vocab_size))
+    ring.expected[0] = alone(model, first)
+    assert same(play(ring, [first])[0], ring.expected[0])
+    prompt = (*first.prompt, *ring.expected[0].tokens, 7)
     later = Asked(prompt, SlotSpec(Sampling(seed=9, temperature=0.0), 60, len(prompt)))
     ring.expected[9] = alone(model, later)
     before = ring.passes
-    assert same(play(ring, [*plan, later])[9], ring.expected[9])
+    assert same(play(ring, [first, later])[9], ring.expected[9])
     assert ring.cached["9"] > 0
     assert ring.passes - before < 0.6 * len(ring.expected[9].tokens)
 
