@@ -27,6 +27,8 @@ def read_history(system: list[BlockWire] | None, wires: list[AnthropicMessageWir
     Raises:
         BadRequest: a block is of a kind that is not read here, or calls and results do not match.
     """
+    if all(wire.role == "system" for wire in wires):
+        raise wrong("messages", "at least one message that is not a system message is required.")
     messages = _system(system)
     index = 0
     open_calls: tuple[ToolCall, ...] = ()
@@ -88,11 +90,23 @@ def _user_run(run: Sequence[AnthropicMessageWire], first: int, open_calls: tuple
             if block.type == "tool_result":
                 results.append(_result(block, f"{path}.{n}", names))
             else:
+                _check_says(block, f"{path}.{n}")
                 said.append(_text(block, f"{path}.{n}"))
-        if said or not any(block.type == "tool_result" for block in wire.content):
+        if not wire.content:
+            raise wrong(path, "user messages must have non-empty content")
+        if said:
             words.append(Message("user", BETWEEN.join(filter(None, said))))
     _check_answered(open_calls, tuple(result.tool_call_id for result in results), first)
     return [*results, *words]
+
+
+def _check_says(block: BlockWire, path: str) -> None:
+    """Refused as by Anthropic, but in what a user says only: an assistant's empty text beside its calls, and a tool's
+    empty result, come in histories that clients keep (Claude Code's, when it goes on with an older one), and nothing
+    is lost with them."""
+    if block.type == "text" and block.text is not None and not block.text.strip():
+        what = "contain non-whitespace text" if block.text else "be non-empty"
+        raise wrong(f"{path}.text", f"text content blocks must {what}")
 
 
 def _result(block: BlockWire, path: str, names: dict[str, str]) -> Message:
@@ -131,7 +145,9 @@ def _assistant(wire: AnthropicMessageWire, path: str) -> Message:
         if block.type == "tool_use":
             calls.append(_call(block, where, {call.id for call in calls}))
         elif block.type == "thinking":
-            thoughts.append(block.thinking or "")
+            if block.thinking is None:
+                raise wrong(f"{where}.thinking", "Field required")
+            thoughts.append(block.thinking)
         elif block.type != "redacted_thinking":  # which nobody here can read
             texts.append(_text(block, where))
     return Message("assistant", "".join(texts), BETWEEN.join(filter(None, thoughts)) or None, tuple(calls))
@@ -166,15 +182,25 @@ def _text(block: BlockWire, path: str) -> str:
         case "document":
             return _document(block, path)
         case "search_result":
-            where = block.source if isinstance(block.source, str) else ""
-            head = " ".join(filter(None, (block.title, f"({where})" if where else "")))
-            return "\n".join(filter(None, (head, _joined(block.content or [], f"{path}.content"))))
+            return _search_result(block, path)
         case "compaction":  # a summary of what came before
             return _joined(block.content or [], f"{path}.content")
         case "tool_reference":
             return f"Tool found: {block.tool_name or ''}"
         case _:
             raise _unread(block.type, path)
+
+
+def _search_result(block: BlockWire, path: str) -> str:
+    for field in ("source", "title", "content"):
+        if getattr(block, field) is None:
+            raise wrong(f"{path}.{field}", "Field required")
+    if not isinstance(block.source, str):
+        raise wrong(f"{path}.source", "Input should be a valid string")
+    if not (text := _joined(block.content or [], f"{path}.content")):
+        raise wrong(f"{path}.content", "at least one text block that is not empty is required")
+    head = " ".join(filter(None, (block.title, f"({block.source})" if block.source else "")))
+    return "\n".join(filter(None, (head, text)))
 
 
 def _document(block: BlockWire, path: str) -> str:

@@ -89,6 +89,12 @@ class OutputWire(Wire):
     format: FormatWire | None = None
 
 
+class MetadataWire(Wire):
+    """Whom the request is for. Read by nothing here."""
+
+    user_id: str | None = None
+
+
 class CountWire(Wire):
     """The body of `POST /v1/messages/count_tokens`: what makes the prompt."""
 
@@ -115,6 +121,7 @@ class MessagesWire(CountWire):
     top_k: Annotated[int, Field(ge=0)] | None = None
     stop_sequences: Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=STOPS_MAX)] | None = None
     seed: int | None = None
+    metadata: MetadataWire | None = None
 
 
 class DocumentWire(Wire):

@@ -13,7 +13,7 @@ from ringleader.api.contracts import ModelLibrary
 from ringleader.api.json_lines import FRAMING, JsonLines, write_lines
 from ringleader.api.ollama_answer import Frame, Lines, Times, Whole, nothing_said
 from ringleader.api.ollama_faults import in_ollama_words, places_of_ollama
-from ringleader.api.ollama_read import Asked, read_chat, read_generate
+from ringleader.api.ollama_read import STAYS, Asked, read_chat, read_generate
 from ringleader.api.ollama_wire import GenerateWire, OllamaChatWire
 from ringleader.api.routes import Route
 from ringleader.api.serving import Serving, warning_headers
@@ -69,7 +69,7 @@ class OllamaChat:
     ) -> web.StreamResponse:
         assert asked.request is not None
         async with self._serving.accepted([asked.request]) as (answer, feed):
-            answer = replace(answer, warnings=(*map(places_of_ollama, answer.warnings), *noted))
+            answer = replace(answer, warnings=(*map(places_of_ollama, answer.warnings), *asked.warnings, *noted))
             frame = self._frame(asked, answer, arrived_ns, chat)
             if asked.stream:
                 stream = JsonLines(request, warning_headers(answer.warnings))
@@ -81,8 +81,7 @@ class OllamaChat:
     async def _load(self, request: web.Request, asked: Asked, chat: bool) -> web.StreamResponse:
         """Nothing is asked but that the model is there: it is, once it has said a token."""
         if not asked.load:
-            why = "models leave memory when nobody uses them (--idle-unload) or others need the room"
-            raise BadRequest(f"keep_alive: 0 cannot be honoured: {why}.", param="keep_alive")
+            raise BadRequest(f"keep_alive: 0 cannot be honoured: {STAYS}.", param="keep_alive")
         arrived_ns = self._clock_ns()
         hello = ChatRequest(asked.model, (Message("user", "Hi"),), Sampling(seed=0), max_tokens=1)
         async with self._serving.accepted([hello]) as (answer, feed):

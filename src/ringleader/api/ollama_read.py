@@ -6,6 +6,7 @@ Pure but for the seed that is drawn when the client gave none.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from dataclasses import dataclass, replace
 
@@ -32,6 +33,8 @@ UNSERVED = {
     "template": "the prompt is made by the model's own chat template",
     "context": "send the whole conversation to /api/chat",
 }
+STAYS = "models leave memory when nobody uses them (--idle-unload) or others need the room"
+UNKNOWN_MAX = 8  # options that a warning names
 # Samplers that do not exist here, and the values that ask for nothing.
 _SAMPLERS = {"mirostat": 0, "tfs_z": 1.0, "typical_p": 1.0}
 
@@ -51,6 +54,7 @@ class Asked:
     thinking: bool
     load: bool = True
     context: int | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def wishes_thinking(self) -> bool:
@@ -120,7 +124,16 @@ def _asked(wire: AskWire, messages: tuple[Message, ...], tools: tuple[Tool, ...]
         thinking=wire.think is not False,
         load=not _is_zero(wire.keep_alive),
         context=options.num_ctx,
+        warnings=_ignored(wire),
     )
+
+
+def _ignored(wire: AskWire) -> tuple[str, ...]:
+    """What was asked for and is not done, where the answer is good without."""
+    unknown = [name for name in wire.options or {} if name not in OptionsWire.model_fields]
+    listed = ", ".join(each[:64] for each in unknown[:UNKNOWN_MAX])
+    told = [f"invalid option provided, and ignored: {listed}"] if unknown else []
+    return (*told, f"keep_alive 0: the model stays loaded; {STAYS}") if _is_zero(wire.keep_alive) else tuple(told)
 
 
 def _effort(think: Json) -> Effort | None:
@@ -164,7 +177,9 @@ def _refuse_samplers(options: OptionsWire) -> None:
 
 
 def _is_zero(keep_alive: Json) -> bool:
-    return keep_alive in (0, "0", "0s", "0m")
+    if isinstance(keep_alive, str):
+        return not re.search("[1-9]", keep_alive)
+    return isinstance(keep_alive, int | float) and keep_alive == 0
 
 
 def _tool(wire: OllamaToolWire) -> Tool:
@@ -203,7 +218,7 @@ def _history(wires: list[OllamaMessageWire]) -> tuple[Message, ...]:
 
 
 def _call(index: int, number: int, id_: str | None, name: str, arguments: Json) -> ToolCall:
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+    text = arguments if arguments and isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
     # Nine letters and digits, which every chat template takes.
     return ToolCall(id_ or f"o{index % 10**5:05d}{number % 1000:03d}", name, text)
 

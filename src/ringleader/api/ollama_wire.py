@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import from_json
 
 from ringleader.api.validation import Wire
 from ringleader.values import Effort
 
+# As Go writes them, in which Ollama's clients do: "5m", "1h30m", "-1s"; zero needs no unit.
+_DURATION = re.compile(r"[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)")
 EFFORTS: tuple[Effort, ...] = ("low", "medium", "high", "max")
 
 
@@ -19,6 +23,16 @@ def _as_list(stop: Any) -> Any:
 def _arguments(value: Any) -> Any:
     if value is not None and not isinstance(value, dict | str):
         raise ValueError("expected an object")
+    if isinstance(value, str) and value and not isinstance(from_json(value), dict):
+        raise ValueError("expected the text of an object")
+    return value
+
+
+def _keep_alive(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, str | int | float | None):
+        raise ValueError("expected seconds, or a duration such as '5m'")
+    if isinstance(value, str) and not _DURATION.fullmatch(value):
+        raise ValueError("expected a duration with its unit, such as '5m' or '1h30m'")
     return value
 
 
@@ -77,7 +91,8 @@ class OllamaToolWire(Wire):
 
 
 class OptionsWire(Wire):
-    """The options that say how tokens are picked and where the answer ends. The others speak of a machine."""
+    """The options that say how tokens are picked and where the answer ends; the last ones speak of a machine of
+    Ollama's or of samplers that it once had: their types are checked, and they change nothing."""
 
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None
     top_k: Annotated[int, Field(ge=-1)] | None = None
@@ -97,6 +112,20 @@ class OptionsWire(Wire):
     mirostat: int | None = None
     tfs_z: float | None = None
     typical_p: float | None = None
+    mirostat_tau: float | None = None
+    mirostat_eta: float | None = None
+    repeat_last_n: int | None = None
+    penalize_newline: bool | None = None
+    num_keep: int | None = None
+    num_batch: int | None = None
+    num_gpu: int | None = None
+    num_thread: int | None = None
+    main_gpu: int | None = None
+    low_vram: bool | None = None
+    f16_kv: bool | None = None
+    use_mmap: bool | None = None
+    use_mlock: bool | None = None
+    numa: bool | None = None
 
 
 class AskWire(Wire):
@@ -107,7 +136,7 @@ class AskWire(Wire):
     format: Annotated[Any, AfterValidator(_format)] = None
     think: Annotated[Any, AfterValidator(_think)] = None
     options: dict[str, Any] | None = None
-    keep_alive: Any = None
+    keep_alive: Annotated[Any, AfterValidator(_keep_alive)] = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
 

@@ -44,7 +44,7 @@ def normalise(raw: Json, tools: tuple[Tool, ...], parallel: bool) -> ToolChoice:
     if isinstance(raw, str):
         return _from_word(raw, names, parallel)
     if isinstance(raw, Mapping):
-        return _from_object(raw, names, parallel)
+        return _from_object(raw, tools, names, parallel)
     raise _wrong_shape(f"is {_kind(raw)}")
 
 
@@ -56,18 +56,22 @@ def _from_word(word: str, names: tuple[str, ...], parallel: bool) -> ToolChoice:
     return _named(word, names)
 
 
-def _from_object(raw: Mapping[str, Json], names: tuple[str, ...], parallel: bool) -> ToolChoice:
+def _from_object(
+    raw: Mapping[str, Json], tools: tuple[Tool, ...], names: tuple[str, ...], parallel: bool
+) -> ToolChoice:
     kind = raw.get("type")
     if kind in ("function", "custom", "tool"):
-        return _named(_function_name(raw, "tool_choice"), names)
+        name = _function_name(raw, "tool_choice")
+        _check_kind(raw, name, tools)
+        return _named(name, names)
     if kind == "allowed_tools":
-        return _allowed(raw, names, parallel)
+        return _allowed(raw, tools, names, parallel)
     if kind in ("none", "auto", "required", "any"):
         return _of_mode(str(kind), names, parallel and raw.get("disable_parallel_tool_use") is not True)
     raise _wrong_shape("is an object without 'type'" if kind is None else f"has the type {kind!r}")
 
 
-def _allowed(raw: Mapping[str, Json], names: tuple[str, ...], parallel: bool) -> ToolChoice:
+def _allowed(raw: Mapping[str, Json], tools: tuple[Tool, ...], names: tuple[str, ...], parallel: bool) -> ToolChoice:
     """Chat Completions nests the list under `allowed_tools`; Responses writes it flat."""
     nested = raw.get("allowed_tools", raw)
     if not isinstance(nested, Mapping):
@@ -78,8 +82,9 @@ def _allowed(raw: Mapping[str, Json], names: tuple[str, ...], parallel: bool) ->
     if not isinstance(listed, list) or not listed:
         raise _wrong_shape("has no allowed_tools.tools (a list that is not empty)")
     wanted = [_function_name(entry, f"allowed_tools.tools[{n}]") for n, entry in enumerate(listed)]
-    for name in wanted:
+    for entry, name in zip(listed, wanted, strict=True):
         _check_known(name, names)
+        _check_kind(entry, name, tools)
     return _of_mode(mode, tuple(name for name in names if name in wanted), parallel)
 
 
@@ -122,6 +127,19 @@ def _check_known(name: str, names: tuple[str, ...]) -> None:
         param="tool_choice",
         code="unknown_tool",
     )
+
+
+def _check_kind(raw: Json, name: str, tools: tuple[Tool, ...]) -> None:
+    """A choice that says of what kind its tool is must be right: the call comes in the shape of the tool's own kind."""
+    said = raw.get("type") if isinstance(raw, Mapping) else None
+    for tool in tools:
+        if tool.name == name and said in ("function", "custom") and said != tool.kind:
+            raise BadRequest(
+                f"tool_choice names '{name[:64]}' as a {said} tool, but in 'tools' it is a {tool.kind} tool. "
+                f'Write "type": "{tool.kind}".',
+                param="tool_choice",
+                code="wrong_tool_type",
+            )
 
 
 def _without_tools(what: str) -> BadRequest:

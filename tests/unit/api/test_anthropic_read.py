@@ -24,6 +24,7 @@ NOW: Json = {"name": "now", "input_schema": {"type": "object"}}
 USE: Json = {"type": "tool_use", "id": "toolu_1", "name": "now", "input": {"a": "ü"}}
 RESULT: Json = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "12:00"}
 SEARCH: Json = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
+FOUND: Json = {"type": "search_result", "source": "a.md", "title": "A", "content": [{"type": "text", "text": "b"}]}
 IMAGE: Json = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
 
 
@@ -125,6 +126,12 @@ def test_a_system_turn_among_the_messages_stays_but_not_between_calls_and_result
     assert [each.role for each in request(user("hi"), late).messages] == ["user", "system"]
     found = request(user("hi"), assistant(USE), late, user(RESULT)).messages
     assert [each.role for each in found] == ["user", "assistant", "tool", "system"]
+
+
+def test_an_empty_text_beside_a_call_and_an_empty_result_are_read_as_nothing() -> None:
+    empty = text("")
+    found = request(user("hi"), assistant(empty, USE), user({**RESULT, "content": [empty]}), system=[empty]).messages
+    assert [(each.role, each.content) for each in found] == [("user", "hi"), ("assistant", ""), ("tool", "")]
 
 
 def test_documents_of_text_and_search_results_are_read_as_text() -> None:
@@ -303,6 +310,20 @@ REFUSALS: list[tuple[dict[str, Json], str]] = [
     (body(tools=[NOW], tool_choice={"type": "tool"}), "tool_choice.tool.name: Field required"),
     (body(thinking={"type": "on"}), "thinking.type: Input should be 'enabled', 'adaptive', 'between_tools'"),
     (body(mcp_servers=[{"url": "x"}]), "mcp_servers: this field is not supported"),
+    (body(user("")), "messages.0.content.0.text: text content blocks must be non-empty"),
+    (body(user(text("a"), text("\n "))), "messages.0.content.1.text: text content blocks must contain non-whitespace"),
+    (body(user()), "messages.0.content: user messages must have non-empty content"),
+    (
+        body({"role": "system", "content": "a"}, {"role": "system", "content": "b"}),
+        "messages: at least one message that is not a system message is required",
+    ),
+    (body(user("a"), assistant({"type": "thinking"}), user("b")), "messages.1.content.0.thinking: Field required"),
+    (body(user({"type": "search_result"})), "messages.0.content.0.source: Field required"),
+    (body(user({**FOUND, "title": None})), "messages.0.content.0.title: Field required"),
+    (body(user({**FOUND, "source": {}})), "messages.0.content.0.source: Input should be a valid string"),
+    (body(user({**FOUND, "content": []})), "messages.0.content.0.content: at least one text block"),
+    (body(metadata=5), "metadata: Input should be a valid dictionary"),
+    (body(metadata={"user_id": 5}), "metadata.user_id: Input should be a valid string"),
     (body(stop_sequences=[""]), "stop_sequences.0: String should have at least 1 character"),
     (body(output_config={"format": {"type": "json_schema"}}), "output_config.format.schema: Field required"),
 ]

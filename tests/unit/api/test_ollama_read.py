@@ -165,6 +165,38 @@ def test_a_request_for_nothing_loads(
     assert (asked.request, asked.load) == (None, load)
 
 
+@pytest.mark.parametrize("keep_alive", [None, 5, -1, 0.5, "5m", "1h30m", "-1s", "1.5h", "300ms"])
+def test_any_duration_is_let_through_unsaid(keep_alive: Json) -> None:
+    assert read_chat(chat(keep_alive=keep_alive)).warnings == ()
+
+
+@pytest.mark.parametrize("keep_alive", [0, 0.0, "0", "0s", "0m0s", "-0"])
+def test_a_model_that_is_to_go_at_once_stays_and_a_warning_says_so(keep_alive: Json) -> None:
+    (told,) = read_chat(chat(keep_alive=keep_alive)).warnings
+    assert "the model stays loaded" in told
+
+
+def test_options_of_a_machine_are_let_through_and_unknown_ones_are_told_of() -> None:
+    known = read_chat(chat(options={"num_gpu": 99, "use_mmap": True, "num_thread": None, "repeat_last_n": -1}))
+    assert known.warnings == ()
+    (told,) = read_chat(chat(options={"zebra": 1, "num_gpu": 1, "x" * 99: 2})).warnings
+    assert told == f"invalid option provided, and ignored: zebra, {'x' * 64}"
+
+
+def test_arguments_in_the_history_may_be_the_text_of_an_object_or_none() -> None:
+    asked = [call("a", '{"x": 1}'), call("a", ""), call("a")]
+    results: list[Json] = [{"role": "tool", "content": "r"}] * 3
+    found = request(USER, calling(*asked), *results).messages[1].tool_calls
+    assert [each.arguments for each in found] == ['{"x": 1}', "{}", "{}"]
+
+
+@pytest.mark.parametrize("arguments", ["zebra", "[1]", "[" * 9999, [1], 5])
+def test_arguments_in_the_history_that_are_no_object_are_refused(arguments: Json) -> None:
+    with pytest.raises(BadRequest) as caught:
+        request(USER, calling(call("a", arguments)), {"role": "tool", "content": "r"})
+    assert str(caught.value.param).endswith("function.arguments")
+
+
 REFUSALS: list[tuple[Any, dict[str, Json], str]] = [
     (read_chat, {"messages": [USER]}, "model"),
     (read_chat, chat({"role": "robot", "content": ""}), "messages.[0].role"),
@@ -174,6 +206,12 @@ REFUSALS: list[tuple[Any, dict[str, Json], str]] = [
     (read_chat, chat(USER, calling(call("a")), {"role": "tool", "content": "x", "tool_name": "b"}), "messages[2]"),
     (read_chat, chat(options={"temperature": "hot"}), "options.temperature"),
     (read_chat, chat(options={"mirostat": 2}), "options.mirostat"),
+    (read_chat, chat(options={"num_gpu": "x"}), "options.num_gpu"),
+    (read_chat, chat(options={"use_mmap": 1}), "options.use_mmap"),
+    (read_chat, chat(keep_alive="zebra"), "keep_alive"),
+    (read_chat, chat(keep_alive="5"), "keep_alive"),
+    (read_chat, chat(keep_alive=True), "keep_alive"),
+    (read_chat, chat(keep_alive={}), "keep_alive"),
     (read_chat, chat(format="xml"), "format"),
     (read_chat, chat(tools=[{"type": "function", "function": {"name": "a b"}}]), "tools[0].function.name"),
     (read_chat, chat(think="very"), "think"),

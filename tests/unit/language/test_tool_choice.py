@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ringleader.errors import BadRequest
@@ -61,6 +63,22 @@ def test_an_unknown_tool_is_named_with_the_tools_and_the_nearest_name() -> None:
         "tool_choice names 'get_wether', which is not among tools: bash, get_weather. Did you mean get_weather?"
     )
     assert (caught.value.param, caught.value.code) == ("tool_choice", "unknown_tool")
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ({"type": "custom", "name": "now"}, "'now' as a custom tool, but in 'tools' it is a function tool."),
+        ({"type": "custom", "custom": {"name": "now"}}, "'now' as a custom tool"),
+        ({"type": "function", "name": "say"}, "'say' as a function tool, but in 'tools' it is a custom tool."),
+        ({"type": "function", "function": {"name": "say"}}, "'say' as a function tool"),
+        ({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "custom", "name": "now"}]}, "'now' as a custom"),
+    ],
+)
+def test_a_choice_that_names_a_tool_of_the_other_kind_is_refused(raw: Json, words: str) -> None:
+    with pytest.raises(BadRequest, match=re.escape(words)) as caught:
+        normalise(raw, (NOW, Tool("say", kind="custom")), True)
+    assert (caught.value.param, caught.value.code) == ("tool_choice", "wrong_tool_type")
 
 
 @pytest.mark.parametrize("raw", ["required", "any", "now", {"type": "function", "function": {"name": "now"}}])
