@@ -93,17 +93,16 @@ class Loop:
         elif state.phase == "asking":  # it died under the model's turn, which is asked for again
             after, orders = self._ask(dataclasses.replace(running, turn=state.turn - 1), now)
         else:
-            after, orders = self._ask(dataclasses.replace(running, alike={}), now)
+            after, orders = self._ask(_uncut(dataclasses.replace(running, alike={})), now)
         return after, (told, *orders)
 
     def _ask(self, state: LoopState, now: float) -> Stepped:
         bounds = self._bounds
         left_s = bounds.wall_s - state.elapsed_s(now)
-        left_tokens = bounds.tokens_max - state.tokens.total
         if state.turn >= bounds.turns_max:
             message = f"stopped after {state.turn} turns (turns_max): the model was still calling tools"
             return self._ended(state, "turns_max", message, now)
-        if left_tokens <= 0:
+        if self._left_tokens(state) <= 0:
             message = f"stopped at {state.tokens.total:,} tokens (tokens_max is {bounds.tokens_max:,})"
             return self._ended(state, "tokens_max", message, now)
         if left_s <= 0:
@@ -113,9 +112,12 @@ class Loop:
         orders = (
             Tell(events.TurnStarted(asking.turn, choice)),
             Wake(left_s),
-            AskModel(state.messages, choice, min(bounds.answer_tokens_max, left_tokens)),
+            AskModel(state.messages, choice, min(bounds.answer_tokens_max, self._left_tokens(state))),
         )
         return asking, orders
+
+    def _left_tokens(self, state: LoopState) -> int:
+        return self._bounds.tokens_max - state.tokens.total
 
     # ------------------------------------------------------------ a turn of the model
 
@@ -132,14 +134,16 @@ class Loop:
             state, tokens=state.tokens + cost, messages=(*state.messages, completion.as_message())
         )
         fault = ignored(state.choice, completion) if state.turn == 1 else ""
+        by, cut = self._cut(state, completion) if completion.finish == "length" else ("cut", "")
         if fault:
             closed = self._closed(self._noted(heard, completion.calls), "this call was not asked for, and not run")
             after, orders = self._ended(closed, "choice_ignored", fault, now)
         elif completion.calls:
-            after, orders = self._calls(heard, completion.calls, now)
-        elif completion.finish == "length":
-            message = "the answer was cut at the bound on one turn's tokens (answer_tokens_max, or the model's own)"
-            after, orders = self._ended(heard, "cut", message, now)
+            if cut:
+                told.append(Tell(events.Warned(f"turn {state.turn} was cut {cut}")))
+            after, orders = self._calls(heard, completion.calls, now, cut)
+        elif cut:
+            after, orders = self._ended(heard, by, f"the answer was cut {cut}", now)
         elif completion.finish == "content_filter":
             after, orders = self._ended(heard, "filtered", "the provider withheld the answer (content_filter)", now)
         else:
@@ -147,17 +151,33 @@ class Loop:
             after, orders = self._ended(heard, "answered", message, now)
         return after, (*told, *orders)
 
+    def _cut(self, before: LoopState, completion: Completion) -> tuple[OutcomeKind, str]:
+        """By which bound a turn was cut, and the words for it."""
+        most, left = self._bounds.answer_tokens_max, self._left_tokens(before)
+        written = completion.tokens.completion if completion.tokens else None
+        if written is not None and written < min(most, left):
+            return "cut", f"at {written:,} tokens by the model's own limit (answer_tokens_max is {most:,})"
+        if left < most:
+            return "tokens_max", f"at the {left:,} tokens that were left (tokens_max is {self._bounds.tokens_max:,})"
+        return "cut", f"at {most:,} tokens, the bound on one turn (answer_tokens_max)"
+
     def _noted(self, state: LoopState, calls: Sequence[Call]) -> LoopState:
         return dataclasses.replace(state, calls=tuple(CallState(call, "ready") for call in calls))
 
-    def _calls(self, state: LoopState, calls: Sequence[Call], now: float) -> Stepped:
-        """Each call gets its standing: done at once where it cannot run, asked where somebody must allow it."""
+    def _calls(self, state: LoopState, calls: Sequence[Call], now: float, cut: str) -> Stepped:
+        """Each call gets its standing: done at once where it cannot run, asked where somebody must allow it.
+
+        `cut` says where the turn was cut, if it was: the model is told with what became of the call that broke off.
+        """
         alike = dict(state.alike)
         judged = []
         for number, call in enumerate(calls, state.calls_made + 1):
             mark = fingerprint(call)
             alike[mark] = alike.get(mark, 0) + 1
-            judged.append(self._judged(state, call, number, alike[mark]))
+            seen = self._judged(state, call, number, alike[mark])
+            if cut and seen.failure == "bad_arguments":
+                seen = seen.done(f"{seen.result} Your turn was cut {cut}: write less at once.", seen.failure)
+            judged.append(seen)
         asked = any(call.standing == "asked" for call in judged)
         counted = dataclasses.replace(
             state, calls=tuple(judged), calls_made=state.calls_made + len(calls), alike=alike, phase="calling"
@@ -304,6 +324,13 @@ def distinct(calls: Sequence[Call], state: LoopState) -> tuple[Call, ...]:
     return tuple(
         dataclasses.replace(call, id=f"{call.id}_t{state.turn}") if call.id in used else call for call in calls
     )
+
+
+def _uncut(state: LoopState) -> LoopState:
+    """Without the answer that was cut: its turn is asked for again, and no history ends with the model's own words."""
+    if state.messages[-1]["role"] != "assistant":
+        return state
+    return dataclasses.replace(state, messages=state.messages[:-1], turn=state.turn - 1)
 
 
 def ignored(choice: Json, completion: Completion) -> str:

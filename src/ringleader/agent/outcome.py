@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,7 +10,7 @@ from ringleader.errors import BadRequest
 
 OutcomeKind = Literal[
     "answered",  # the model gave its answer: the only good end
-    "cut",  # its answer reached the bound on one turn's tokens
+    "cut",  # its answer reached the bound on one turn's tokens, or the model's own
     "filtered",  # the provider withheld it
     "turns_max",
     "calls_max",
@@ -22,7 +23,7 @@ OutcomeKind = Literal[
 ]
 
 # After these a saved state can go on, with wider bounds or another backend; the history is whole in each case.
-RESUMABLE = {"turns_max", "calls_max", "tokens_max", "wall_max", "repeated", "backend_failed", "cancelled"}
+RESUMABLE = {"cut", "turns_max", "calls_max", "tokens_max", "wall_max", "repeated", "backend_failed", "cancelled"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,12 @@ class Bounds:
     calls_max: int = 40
     tokens_max: int = 200_000
     wall_s: float = 900.0
-    answer_tokens_max: int = 4096  # what every provider's models take; those that reason may want more
+    answer_tokens_max: int = 2048  # two minutes of a small model that runs on for ever; some that reason want more
     calls_alike_max: int = 3
 
     def __post_init__(self) -> None:
         for name in ("turns_max", "tokens_max", "wall_s", "answer_tokens_max", "calls_alike_max"):
-            if getattr(self, name) <= 0:
-                raise BadRequest(f"{name} must be above 0, not {getattr(self, name)}", param=name)
+            if not 0 < getattr(self, name) < math.inf:  # NaN is not, either
+                raise BadRequest(f"{name} must be a number above 0, not {getattr(self, name)}", param=name)
         if self.calls_max < 0:
             raise BadRequest(f"calls_max must be 0 or more, not {self.calls_max}", param="calls_max")

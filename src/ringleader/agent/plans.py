@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ringleader.agent.backends.contracts import Backend
 from ringleader.agent.contracts import Registry, build_tool_contracts
-from ringleader.agent.events import Event
+from ringleader.agent.events import Event, StepEnded
 from ringleader.agent.extra import extra
 from ringleader.agent.outcome import Bounds, Outcome
 from ringleader.agent.runner import Approver, Keeper, StepRun
@@ -122,6 +122,11 @@ class PlanRun:
     def outcome(self) -> Outcome | None:
         """How the last step that ran ended: the plan's own end."""
         return None if self._run is None else self._run.outcome
+
+    @property
+    def ending(self) -> StepEnded | None:
+        """The last event of the step that ran last, however it was left; None before the first."""
+        return None if self._run is None else self._run.ending
 
     def _begun(self, planned: Planned) -> StepRun:
         current = self._current

@@ -109,6 +109,13 @@ class StepRun:
         return self.state.outcome
 
     @property
+    def ending(self) -> StepEnded:
+        """The last event, also of a step that was cancelled and could tell nobody any more."""
+        state = self.state
+        used_s = state.elapsed_s(time.monotonic())
+        return StepEnded(state.step.name, state.outcome, state.turn, state.calls_made, state.tokens, used_s)
+
+    @property
     def saved(self) -> dict[str, Json]:
         """The state as JSON; `state.restore` reads it."""
         return save(self.state, time.monotonic())
@@ -231,8 +238,7 @@ class StepRun:
             self._timer.cancel()
         if self._approve is None:
             self.resting = True
-            state = self.state
-            await tell(StepEnded(state.step.name, None, state.turn, state.calls_made, state.tokens, state.used_s))
+            await tell(self.ending)
             return
         self._begin(group, self._decide(self._approve, calls))
 

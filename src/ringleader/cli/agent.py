@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import math
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
@@ -24,18 +27,36 @@ from ringleader.agent.state import LoopState
 from ringleader.agent.steps import Step
 from ringleader.agent.threads import in_thread
 from ringleader.cli.agent_page import AgentPage, shown_call, tools_page
-from ringleader.cli.agent_tools import HostsOption, McpOption, PrivateOption, RootOption, ShellOption, ToolSources
-from ringleader.cli.client import EXIT_FAILED, EXIT_NO_NODE, EXIT_USAGE, run
+from ringleader.cli.agent_tools import (
+    HostsOption,
+    McpOption,
+    PrivateOption,
+    RootOption,
+    ShellOption,
+    ToolSources,
+    check_tier,
+)
+from ringleader.cli.client import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_NODE, EXIT_USAGE, run
 from ringleader.errors import BadRequest, CallerFault
 
 EXIT_NO_ANSWER, EXIT_RESTING = 4, 5
 STATE_BYTES_MAX = 64 * 2**20
+OPTIONS = {
+    "turns_max": "--max-turns",
+    "calls_max": "--max-calls",
+    "answer_tokens_max": "--max-tokens",
+    "tokens_max": "--budget",
+    "wall_s": "--timeout",
+}
 WIDENED_BY = {
+    "cut": " --max-tokens N",
     "turns_max": " --max-turns N",
     "calls_max": " --max-calls N",
     "tokens_max": " --budget N",
     "wall_max": " --timeout SECONDS",
 }
+
+_DEFAULT = Bounds()
 
 app = typer.Typer(
     help="Agents: tasks with tools, on a ring or on any of the large providers.\n\n"
@@ -51,11 +72,23 @@ ApproveOption = Annotated[bool, typer.Option("--approve", help="Allow every call
 DenyOption = Annotated[bool, typer.Option("--deny", help="Refuse every call that needs a yes.")]
 StateOption = Annotated[Path | None, typer.Option("--state", help="Keep the state here, to go on from: agent resume.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print each event as one line of JSON.")]
-TurnsOption = Annotated[int | None, typer.Option("--max-turns", help="Ask the model this often at most.")]
-CallsOption = Annotated[int | None, typer.Option("--max-calls", help="Run this many tool calls at most.")]
-AnswerOption = Annotated[int | None, typer.Option("--max-tokens", help="Tokens of one turn at most.")]
-BudgetOption = Annotated[int | None, typer.Option("--budget", help="Tokens of all turns together at most.")]
-TimeoutOption = Annotated[float | None, typer.Option("--timeout", help="Seconds of each step at most.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone, when it is whole.")]
+TurnsOption = Annotated[
+    int | None, typer.Option("--max-turns", help=f"Ask the model this often at most; default {_DEFAULT.turns_max}.")
+]
+CallsOption = Annotated[
+    int | None, typer.Option("--max-calls", help=f"Run this many tool calls at most; default {_DEFAULT.calls_max}.")
+]
+AnswerOption = Annotated[
+    int | None,
+    typer.Option("--max-tokens", help=f"Tokens of one turn at most; default {_DEFAULT.answer_tokens_max:,}."),
+]
+BudgetOption = Annotated[
+    int | None, typer.Option("--budget", help=f"Tokens of all turns at most; default {_DEFAULT.tokens_max:,}.")
+]
+TimeoutOption = Annotated[
+    float | None, typer.Option("--timeout", help=f"Seconds of each step at most; default {_DEFAULT.wall_s:g}.")
+]
 TemperatureOption = Annotated[float | None, typer.Option("--temperature", help="0 always takes the likeliest token.")]
 
 
@@ -92,6 +125,7 @@ def run_agent(
     shell: ShellOption = None,
     mcp: McpOption = None,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Do a task, or the steps of a plan: the first turn calls what is forced, later ones are free."""
 
@@ -104,7 +138,7 @@ def run_agent(
 
     bounds = bounds_given(max_turns, max_calls, max_tokens, budget, timeout)
     sources = ToolSources(root, allow_host or (), allow_private, shell, mcp)
-    asked = Asked(backend, model, url, bounds, sources, temperature, approve, deny, state, as_json)
+    asked = Asked(backend, model, url, bounds, sources, temperature, approve, deny, state, as_json, quiet)
     raise typer.Exit(run(_run(made, asked)))
 
 
@@ -128,11 +162,12 @@ def resume_agent(
     shell: ShellOption = None,
     mcp: McpOption = None,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Go on where a run rests, was interrupted, or ended at a bound."""
     bounds = bounds_given(max_turns, max_calls, max_tokens, budget, timeout)
     sources = ToolSources(root, allow_host or (), allow_private, shell, mcp)
-    asked = Asked(backend, model, url, bounds, sources, temperature, approve, deny, state, as_json)
+    asked = Asked(backend, model, url, bounds, sources, temperature, approve, deny, state, as_json, quiet)
     raise typer.Exit(run(_run(lambda: restore_plan(_read_state(state)), asked)))
 
 
@@ -154,6 +189,7 @@ async def _listed(sources: ToolSources, tier: int | None, as_json: bool) -> int:
     async with AsyncExitStack() as stack:
         try:
             registry = await sources.opened(stack)
+            check_tier(tier or 0, registry, "--tier")
         except CallerFault as error:
             print(f"error: {error}", file=sys.stderr)
             return EXIT_USAGE
@@ -211,6 +247,7 @@ class Asked:
     deny: bool
     state: Path | None
     as_json: bool
+    quiet: bool
 
 
 async def _run(made: Callable[[], tuple[Plan, dict[str, str], LoopState | None]], asked: Asked) -> int:
@@ -221,7 +258,11 @@ async def _run(made: Callable[[], tuple[Plan, dict[str, str], LoopState | None]]
         except CallerFault as error:
             print(f"error: {error}", file=sys.stderr)
             return EXIT_USAGE
-        return await _watched(agent, asked)
+        page = AgentPage(sys.stdout, sys.stderr, quiet=asked.quiet)
+        try:
+            return await _watched(agent, asked, page)
+        except asyncio.CancelledError:  # ^C: the step has ended in order, and its state is kept
+            return _interrupted(agent, asked, page)
 
 
 async def _prepared(
@@ -230,21 +271,28 @@ async def _prepared(
     """Everything that can be wrong is found here, before anything costs anything."""
     if asked.approve and asked.deny:
         raise BadRequest("--approve and --deny contradict each other")
+    if asked.as_json and asked.quiet:
+        raise BadRequest("--json and --quiet contradict each other")
     if all(planned.step.name in answers for planned in plan.steps):
         raise BadRequest("every step of this run has its answer; there is nothing to go on with")
-    registry = await asked.sources.opened(stack)
+    if asked.temperature is not None and not 0 <= asked.temperature < math.inf:
+        raise BadRequest(f"--temperature must be 0 or more, not {asked.temperature}", param="--temperature")
     plan = Plan(plan.steps, _widened(plan.bounds, asked.bounds))
-    plan.check(registry)
     backend = None
     if provider_of_environment() is None:
         backend = open_backend(asked.backend, model=asked.model, url=asked.url)
         stack.push_async_callback(backend.close)
+    keep = None if asked.state is None else _keeper(asked.state)
+    registry = await asked.sources.opened(stack)  # servers are started: the last thing that may be in vain
+    for planned in plan.steps:
+        check_tier(planned.step.tier, registry, f"step {planned.step.name!r}")
+    plan.check(registry)
     return PlanRun(
         plan,
         backend,
         registry=registry,
         approve=_approver(asked),
-        keep=None if asked.state is None else _keeper(asked.state),
+        keep=keep,
         temperature=asked.temperature,
         answers=answers,
         current=current,
@@ -253,7 +301,11 @@ async def _prepared(
 
 def _widened(bounds: Bounds, given: Mapping[str, Any]) -> Bounds:
     fields = {name: getattr(bounds, name) for name in Bounds.__dataclass_fields__}
-    return Bounds(**fields | {name: value for name, value in given.items() if value is not None})
+    try:
+        return Bounds(**fields | {name: value for name, value in given.items() if value is not None})
+    except BadRequest as wrong:  # by the name that the person has written
+        option = OPTIONS.get(wrong.param or "", "")
+        raise BadRequest(f"{option}: {wrong}", param=option) from wrong
 
 
 def _approver(asked: Asked) -> Approver | None:
@@ -275,8 +327,7 @@ def _ask(call: Call) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-async def _watched(agent: PlanRun, asked: Asked) -> int:
-    page = AgentPage(sys.stdout, sys.stderr)
+async def _watched(agent: PlanRun, asked: Asked, page: AgentPage) -> int:
     async with aclosing(agent.events()) as told:
         async for event in told:
             if asked.as_json:
@@ -285,9 +336,29 @@ async def _watched(agent: PlanRun, asked: Asked) -> int:
                 page.show(event)
     if not asked.as_json:
         page.finish(agent.outcome)
-        if next_line := what_next(agent, asked.state):
-            print(f"  next    {next_line}", file=sys.stderr)
+        _show_next(agent, asked)
     return EXIT_RESTING if agent.resting else exit_code_of(agent.outcome)
+
+
+def _interrupted(agent: PlanRun, asked: Asked, page: AgentPage) -> int:
+    """Says how far it came; nobody was told, since whoever listens was interrupted, too."""
+    ending = agent.ending
+    if asked.as_json:
+        if ending is not None:
+            print(json.dumps(event_json(ending), ensure_ascii=False), flush=True)
+        return EXIT_INTERRUPTED
+    print(file=sys.stderr)  # behind the terminal's ^C
+    if ending is None:
+        print("  end     stopped before the first turn", file=sys.stderr)
+    else:
+        page.show(ending)
+    _show_next(agent, asked)
+    return EXIT_INTERRUPTED
+
+
+def _show_next(agent: PlanRun, asked: Asked) -> None:
+    if next_line := what_next(agent, asked):
+        print(f"  next    {next_line}", file=sys.stderr, flush=True)
 
 
 def exit_code_of(outcome: Outcome | None) -> int:
@@ -299,17 +370,30 @@ def exit_code_of(outcome: Outcome | None) -> int:
     return EXIT_NO_ANSWER
 
 
-def what_next(agent: PlanRun, state: Path | None) -> str:
+def what_next(agent: PlanRun, asked: Asked) -> str:
     """What a person can do now; "" when it is done, or nothing would help."""
     if agent.resting:
-        again = (
-            f"ringleader agent resume {state} --approve" if state else "run again with --approve, or with --state FILE"
-        )
-        return f"allow the calls: {again}"
-    if state is None or agent.outcome is None or agent.outcome.kind not in RESUMABLE:
+        return f"allow the calls: {_again(asked, ' --approve')}"
+    if agent.outcome is None or agent.outcome.kind not in RESUMABLE:
         return ""
-    wider = WIDENED_BY.get(agent.outcome.kind, "")
-    return f"go on: ringleader agent resume {state}{wider}"
+    return f"go on: {_again(asked, WIDENED_BY.get(agent.outcome.kind, ''))}"
+
+
+def _again(asked: Asked, with_option: str) -> str:
+    """The command that goes on, with the options that no state keeps; without a state, what to do instead."""
+    if asked.state is None:
+        return (
+            f"run again with{with_option}, or with --state FILE" if with_option else "run again; --state FILE keeps it"
+        )
+    given = {
+        "--backend": None if asked.backend == "ring" else asked.backend,
+        "--model": asked.model,
+        "--url": asked.url,
+        "--temperature": None if asked.temperature is None else f"{asked.temperature:g}",
+    }
+    words = [word for option, value in given.items() if value is not None for word in (option, value)]
+    command = shlex.join(["ringleader", "agent", "resume", str(asked.state)])
+    return f"{command}{with_option} {shlex.join([*words, *asked.sources.words])}".rstrip()
 
 
 def _keeper(file: Path) -> Callable[[dict[str, Any]], None]:

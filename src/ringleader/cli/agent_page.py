@@ -1,4 +1,4 @@
-"""How an agent's run looks on a terminal: turns, calls, results and tokens on stderr, the answer on stdout."""
+"""How an agent's run looks: turns, calls, results and tokens on stderr, what the model says on stdout, both at once."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ SHOWN_CHARS_MAX = 240  # of arguments and results: some lines; the whole is in -
 
 
 class AgentPage:
-    """Shows events as they come. On a terminal the answer is written as it is made; a pipe gets it once, at the end."""
+    """Shows events as they come, into a pipe as on a terminal. A `quiet` one gives the answer alone, at the end."""
 
-    def __init__(self, out: TextIO, err: TextIO) -> None:
-        self._out, self._err = out, err
-        self._live = out.isatty()
-        self._open = False
+    def __init__(self, out: TextIO, err: TextIO, *, quiet: bool = False) -> None:
+        self._out, self._err, self._quiet = out, err, quiet
+        self._open: TextIO | None = None  # where a line has begun and not ended
+        self._thinking = False
 
     def show(self, event: events.Event) -> None:
         """One event."""
+        if self._quiet and not needs_showing(event):
+            return
         match event:
             case events.StepStarted():
                 listed = ", ".join(event.tools) or "no tools"
@@ -55,33 +57,51 @@ class AgentPage:
     def finish(self, outcome: Outcome | None) -> None:
         """After the last event."""
         self._end_line()
-        if not self._live and outcome is not None and outcome.text:
-            print(outcome.text, file=self._out, flush=True)
+        if self._quiet and outcome is not None and outcome.text:
+            self._write(outcome.text, self._out)
+            self._end_line()
 
     def _ended(self, event: events.StepEnded) -> None:
         why = "rests: calls wait for a yes" if event.outcome is None else event.outcome.message
+        if event.outcome is not None and event.outcome.kind == "cancelled":
+            why = "stopped before its end"
         cost = f"{_counted(event.turns, 'turn')}, {_counted(event.calls, 'call')}"
         tokens = f"{event.tokens.prompt:,} + {event.tokens.completion:,} tokens"
         self._line("end", f"{why} · {cost} · {tokens} · {event.elapsed_s:.1f} s")
 
     def _text(self, text: str) -> None:
-        if self._live:
-            print(safe_text(text), end="", file=self._out, flush=True)
-            self._open = self._open or bool(text)
+        if self._thinking:
+            self._end_line()
+        self._write(text, self._out)
 
     def _thought(self, text: str) -> None:
-        if self._err.isatty():
-            print(safe_text(text), end="", file=self._err, flush=True)
-            self._open = self._open or bool(text)
+        if text and not self._thinking:
+            self._end_line()
+            self._write("  thinks  ", self._err)
+            self._thinking = True
+        self._write(text, self._err)
+
+    def _write(self, text: str, to: TextIO) -> None:
+        """Part of a line. A file gets the text as it is; a terminal is not to be driven by it."""
+        if text:
+            print(safe_text(text) if to.isatty() else text, end="", file=to, flush=True)
+            self._open = None if text.endswith("\n") else to
 
     def _line(self, word: str, text: str) -> None:
         self._end_line()
         print(f"  {word:<7} {text}", file=self._err, flush=True)
 
     def _end_line(self) -> None:
-        if self._open:
-            print(file=self._out if self._live else self._err, flush=True)
-            self._open = False
+        if self._open is not None:
+            print(file=self._open, flush=True)
+        self._open, self._thinking = None, False
+
+
+def needs_showing(event: events.Event) -> bool:
+    """Whether even somebody who wants the answer alone must hear of it."""
+    if isinstance(event, events.StepEnded):
+        return event.outcome is None or not event.outcome.ok
+    return isinstance(event, events.Warned | events.ApprovalWanted)
 
 
 def shown_choice(choice: Json) -> str:

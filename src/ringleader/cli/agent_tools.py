@@ -29,6 +29,12 @@ McpOption = Annotated[
     Path | None, typer.Option("--mcp", help="Adds the tools of MCP servers: a file of their settings.")
 ]
 
+TIERS = {
+    0: "tools that touch nothing",
+    1: "also those that read files and pages, and those of MCP servers",
+    2: "also the shell",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class ToolSources:
@@ -39,6 +45,14 @@ class ToolSources:
     private: bool = False
     shell: Path | None = None
     mcp: Path | None = None
+
+    @property
+    def words(self) -> list[str]:
+        """The options as they are written on a command line."""
+        named = {"--root": self.root, "--shell": self.shell, "--mcp": self.mcp}
+        given = [word for option, value in named.items() if value is not None for word in (option, str(value))]
+        hosts = [word for host in self.hosts for word in ("--allow-host", host)]
+        return given + hosts + (["--allow-private"] if self.private else [])
 
     async def opened(self, stack: AsyncExitStack) -> Registry:
         """All tools of a run; servers are started, and end with the stack.
@@ -72,3 +86,15 @@ class ToolSources:
         if self.shell is not None:
             found.add(shell_tool(self.shell))
         return found
+
+
+def check_tier(tier: int, registry: Registry, source: str) -> None:
+    """Refuses a tier above all that there are: it would be taken for the highest, and is a slip.
+
+    Raises:
+        BadRequest: names `source`, and the tiers with what each adds.
+    """
+    highest = max([*TIERS, *(tool.tier for tool in registry)])
+    if tier > highest:
+        meanings = "; ".join(f"{known}: {adds}" for known, adds in TIERS.items())
+        raise BadRequest(f"{source}: tiers go from 0 to {highest}, and {tier} is none ({meanings})", param="--tier")

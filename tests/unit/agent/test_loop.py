@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringleader.agent import events
-from ringleader.agent.completions import Tokens
+from ringleader.agent.completions import Completion, Tokens
 from ringleader.agent.contracts import build_tool_contracts
 from ringleader.agent.loop import INTERRUPTED, Loop, fingerprint, ignored
 from ringleader.agent.moves import (
@@ -244,6 +244,41 @@ def test_an_answer_that_is_not_whole_is_no_good_end(finish: str, kind: str) -> N
     game.start()
     game.answer(said("half", finish))
     assert (game.outcome.kind, game.outcome.text, game.outcome.ok) == (kind, "half", False)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "written", "kind", "words"),
+    [
+        (Bounds(answer_tokens_max=30), 30, "cut", "cut at 30 tokens, the bound on one turn (answer_tokens_max)"),
+        (Bounds(answer_tokens_max=30), 7, "cut", "cut at 7 tokens by the model's own limit"),
+        (Bounds(answer_tokens_max=30), None, "cut", "cut at 30 tokens, the bound on one turn"),
+        (Bounds(tokens_max=20), 20, "tokens_max", "cut at the 20 tokens that were left (tokens_max is 20)"),
+    ],
+)
+def test_a_cut_answer_says_by_which_bound_and_its_turn_is_asked_for_again(
+    bounds: Bounds, written: int | None, kind: str, words: str
+) -> None:
+    game = Game(step(), bounds)
+    game.start()
+    game.answer(Completion("half", (), "length", None if written is None else Tokens(0, written)))
+    assert (game.outcome.kind, game.outcome.text) == (kind, "half")
+    assert words in game.outcome.message
+    ended = game.told[-1]
+    game.loop = Loop(tuple(REGISTRY), Bounds())
+    again = game.start()
+    assert [message["role"] for message in again.messages] == ["user"]
+    assert (ended.turns, game.state.turn) == (1, 1)
+
+
+def test_a_call_that_broke_off_at_the_bound_is_told_as_such_to_the_model_and_to_people() -> None:
+    game = Game(step(), Bounds(answer_tokens_max=30))
+    game.start()
+    broken = Completion("", called(("look", '{"whe')).calls, "length", Tokens(1, 30))
+    (again,) = (order for order in game.answer(broken) if isinstance(order, AskModel))
+    assert "Your turn was cut at 30 tokens" in again.messages[-1]["content"]
+    assert [event.text for event in game.told if isinstance(event, events.Warned)] == [
+        "turn 1 was cut at 30 tokens, the bound on one turn (answer_tokens_max)"
+    ]
 
 
 # ---------------------------------------------------------------- repeats

@@ -59,6 +59,9 @@ def test_an_end_is_good_only_when_there_is_an_answer() -> None:
 def test_a_bound_of_nothing_is_refused_by_its_name(field: str) -> None:
     with pytest.raises(BadRequest, match=field):
         Bounds(**{field: 0})
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(BadRequest, match=field):
+            Bounds(**{field: value})
     with pytest.raises(BadRequest, match="calls_max"):
         Bounds(calls_max=-1)
 

@@ -20,7 +20,7 @@ from ringleader.agent.tools import builtin_tools
 from ringleader.cli import agent_tools
 from ringleader.cli.agent import app
 from ringleader.errors import RingLost
-from ringleader.values import ArgumentsDelta, CallEnded, CallStarted, Finished, TextDelta
+from ringleader.values import ArgumentsDelta, CallEnded, CallStarted, Finished, ReasoningDelta, TextDelta
 from tests.api.scripted import USAGE, ScriptedNode, Step, served
 
 NAMED = {"type": "function", "function": {"name": "verify_fact"}}
@@ -65,7 +65,7 @@ async def ask(turns: Sequence[Sequence[Step]], *arguments: str, stdin: str | Non
     return result, node
 
 
-async def test_a_task_forces_its_first_call_and_prints_the_answer_alone_to_a_pipe() -> None:
+async def test_a_task_forces_its_first_call_and_prints_what_the_model_says_to_a_pipe() -> None:
     result, node = await ask([VERIFY, SO], "run", "Is it so?", "--tools", "verify_fact", "--force", "verify_fact")
     assert result.exit_code == 0, result.output
     assert result.stdout == "It is so.\n"
@@ -80,6 +80,61 @@ async def test_a_task_forces_its_first_call_and_prints_the_answer_alone_to_a_pip
         "end     answered · 2 turns, 1 call · 22 + 14 tokens",
     ):
         assert words in result.stderr
+
+
+async def test_a_quiet_run_prints_its_answer_alone() -> None:
+    aside = (TextDelta("Let me see."), *VERIFY)
+    loud, _ = await ask([aside, SO], "run", "Is it so?")
+    assert loud.stdout == "Let me see.\nIt is so.\n"
+    result, _ = await ask([aside, SO], "run", "Is it so?", "--quiet")
+    assert (result.stdout, result.stderr) == ("It is so.\n", "")
+    result, _ = await ask([aside, SO], "run", "Is it so?", "-q", "--max-turns", "1")
+    assert "end     stopped after 1 turns" in result.stderr
+
+
+async def started(url: str, *words: str) -> asyncio.subprocess.Process:
+    """A process of its own, with pipes."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "ringleader", "agent", "run", "Is it so?", "--url", url, *words),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+async def test_text_goes_into_a_pipe_while_it_is_written(as_json: bool) -> None:
+    more = asyncio.Event()
+    node = ScriptedNode((ReasoningDelta("hm"), TextDelta("It is "), more, TextDelta("so."), Finished("stop", USAGE)))
+    async with served(node) as server, asyncio.timeout(60):
+        process = await started(server.url, *(["--json"] if as_json else []))
+        assert process.stdout is not None
+        first = await process.stdout.readuntil(b"It is ")
+        assert not more.is_set() and process.returncode is None
+        more.set()
+        rest, errors = await process.communicate()
+    if as_json:
+        told = [json.loads(line) for line in (first + rest).splitlines()]
+        texts = [each["text"] for each in told if each["event"] == "text_came"]
+        assert (texts, told[-1]["event"]) == (["It is ", "so."], "step_ended")
+    else:
+        assert first + rest == b"It is so.\n"
+        assert b"  thinks  hm\n" in errors
+
+
+async def test_an_answer_that_was_cut_says_so_and_how_it_may_be_longer(tmp_path: Path) -> None:
+    cut = (TextDelta("It is"), Finished("length", USAGE))
+    result, node = await ask([cut], "run", "Is it so?")
+    assert result.exit_code == 4
+    assert node.requests[0].max_tokens == 2048
+    assert "end     the answer was cut at 7 tokens by the model's own limit" in result.stderr
+    assert "next    go on: run again with --max-tokens N, or with --state FILE" in result.stderr
+    state = tmp_path / "my state.json"
+    result, _ = await ask([cut], "run", "Is it so?", "--max-tokens", "7", "--state", str(state))
+    assert "end     the answer was cut at 7 tokens, the bound on one turn (answer_tokens_max) · 1 turn" in result.stderr
+    assert f"ringleader agent resume '{state}' --max-tokens N --url http" in result.stderr
+    result, node = await ask([SO], "resume", str(state), "--max-tokens", "70")
+    assert (result.exit_code, result.stdout) == (0, "It is so.\n")
+    assert [message.role for message in node.requests[0].messages] == ["user"]
 
 
 async def test_json_gives_every_event_on_a_line_of_its_own() -> None:
@@ -110,7 +165,18 @@ async def test_options_bound_the_run_and_its_code_says_that_there_is_no_answer()
         (["run", "x", "--tools", "verify_fcat"], "no tool is named"),
         (["run", "x", "--backend", "opnai"], "Did you mean openai"),
         (["run", "x", "--approve", "--deny"], "contradict"),
-        (["run", "x", "--max-turns", "0"], "turns_max"),
+        (["run", "x", "--max-turns", "0"], "--max-turns: "),
+        (["run", "x", "--max-calls", "-1"], "--max-calls: "),
+        (["run", "x", "--max-tokens", "0"], "--max-tokens: "),
+        (["run", "x", "--budget", "0"], "--budget: "),
+        (["run", "x", "--timeout", "0"], "--timeout: "),
+        (["run", "x", "--timeout", "nan"], "--timeout: "),
+        (["run", "x", "--temperature", "-1"], "--temperature must be"),
+        (["run", "x", "--temperature", "nan"], "--temperature must be"),
+        (["run", "x", "--tier", "99"], "tiers go from 0 to 2"),
+        (["run", "x", "--tier", "-1"], "tier must be 0 or more"),
+        (["tools", "--tier", "99"], "tiers go from 0 to 2"),
+        (["run", "x", "--json", "--quiet"], "contradict"),
         (["run", " "], "empty prompt"),
         (["run", "--plan", "nowhere.yaml"], "cannot be read"),
         (["run", "--plan", "x.yaml", "--tier", "1"], "a plan's steps have their own"),
@@ -203,20 +269,18 @@ async def test_a_state_that_cannot_be_kept_is_told_before_anything_is_asked(tmp_
     assert node.requests == []
 
 
-async def test_an_interrupt_ends_the_request_and_the_kept_state_goes_on(tmp_path: Path) -> None:
+async def test_an_interrupt_ends_the_request_tells_how_far_it_came_and_the_kept_state_goes_on(tmp_path: Path) -> None:
     state, hang = tmp_path / "state.json", asyncio.Event()
     node = ScriptedNode((TextDelta("It"), hang))
-    async with served(node) as server:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "ringleader", "agent", "run", "Is it so?", "--url", server.url),
-            *("--force", "any", "--state", str(state)),
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        async with asyncio.timeout(60):
-            await node.deltas.waiting.wait()
-            process.send_signal(signal.SIGINT)
-            assert await process.wait() == 130
-            await node.deltas.closed.wait()
+    async with served(node) as server, asyncio.timeout(60):
+        process = await started(server.url, "--force", "any", "--state", str(state))
+        assert process.stdout is not None and await process.stdout.readexactly(2) == b"It"
+        process.send_signal(signal.SIGINT)
+        out, err = await process.communicate()
+        await node.deltas.closed.wait()
+    assert (process.returncode, out) == (130, b"\n")
+    assert b"\n  end     stopped before its end \xc2\xb7 0 turns, 0 calls \xc2\xb7 0 + 0 tokens" in err
+    assert f"  next    go on: ringleader agent resume {state} --url http".encode() in err
     kept = json.loads(state.read_text())["current"]
     assert (kept["phase"], kept["outcome"]["kind"], kept["turn"]) == ("ended", "cancelled", 0)
     result, again = await ask([VERIFY, SO], "resume", str(state))
@@ -227,7 +291,7 @@ async def test_an_interrupt_ends_the_request_and_the_kept_state_goes_on(tmp_path
 # ---------------------------------------------------------------- plans, tools, providers
 
 
-async def test_a_plan_runs_its_steps_and_prints_the_last_answer(tmp_path: Path) -> None:
+async def test_a_plan_runs_its_steps_and_prints_each_answer(tmp_path: Path) -> None:
     plan = tmp_path / "steps.yaml"
     plan.write_text(
         "roles: {checker: You check., writer: You write.}\n"
@@ -238,7 +302,7 @@ async def test_a_plan_runs_its_steps_and_prints_the_last_answer(tmp_path: Path) 
     )
     result, node = await ask([VERIFY, SO, saying("Written.")], "run", "--plan", str(plan))
     assert result.exit_code == 0, result.output
-    assert result.stdout == "Written.\n"
+    assert result.stdout == "It is so.\nWritten.\n"
     assert [request.tool_choice for request in node.requests] == [NAMED, "auto", None]
     assert "It is so." in (node.requests[2].messages[-1].content or "")
     assert "step    check · checker · tier 0 · verify_fact" in result.stderr

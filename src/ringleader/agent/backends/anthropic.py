@@ -14,7 +14,7 @@ from typing import Any
 from ringleader.agent.backends.contracts import Piece, Whole
 from ringleader.agent.backends.faults import BackendFailed, BackendGarbled
 from ringleader.agent.backends.sdk import RETRIES_MAX, TIMEOUT_S, plain, sdk_faults
-from ringleader.agent.backends.settings import needed
+from ringleader.agent.backends.settings import address, needed
 from ringleader.agent.choice import normalize_tool_choice
 from ringleader.agent.extra import extra
 from ringleader.values import Json
@@ -46,7 +46,7 @@ class AnthropicBackend:
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._model = needed(model, "a model", "--model", "ANTHROPIC_MODEL")
-        self._url = (url or os.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_URL).rstrip("/").removesuffix("/v1")
+        self._url = address(url, DEFAULT_URL, "ANTHROPIC_BASE_URL").removesuffix("/v1")
         bearer = (
             None if api_key or os.environ.get("ANTHROPIC_API_KEY") else token or os.environ.get("ANTHROPIC_AUTH_TOKEN")
         )

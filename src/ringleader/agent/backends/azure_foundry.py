@@ -7,7 +7,7 @@ import os
 from ringleader.agent.backends.azure import azure_credential, v1_url
 from ringleader.agent.backends.chat_completions import ChatCompletions
 from ringleader.agent.backends.sdk import RETRIES_MAX
-from ringleader.agent.backends.settings import needed
+from ringleader.agent.backends.settings import address, needed
 
 MODELS_API_VERSION = "2024-05-01-preview"  # the last one of the Model Inference API
 
@@ -30,7 +30,7 @@ class AzureFoundryBackend(ChatCompletions):
         api_version: str | None = None,
         retries_max: int = RETRIES_MAX,
     ) -> None:
-        endpoint = needed(url, "the resource's address", "--url", "AZURE_AI_ENDPOINT").rstrip("/")
+        endpoint = address(url, "", "AZURE_AI_ENDPOINT")
         older = endpoint.endswith("/models")
         credential = azure_credential(
             api_key, token, ("AZURE_AI_API_KEY", "AZURE_INFERENCE_CREDENTIAL"), "AZURE_AI_TOKEN"

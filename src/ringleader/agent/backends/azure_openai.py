@@ -7,7 +7,7 @@ import os
 from ringleader.agent.backends.azure import azure_credential, v1_url
 from ringleader.agent.backends.chat_completions import ChatCompletions
 from ringleader.agent.backends.sdk import RETRIES_MAX
-from ringleader.agent.backends.settings import needed
+from ringleader.agent.backends.settings import address, needed
 
 
 class AzureOpenAIBackend(ChatCompletions):
@@ -29,7 +29,7 @@ class AzureOpenAIBackend(ChatCompletions):
         retries_max: int = RETRIES_MAX,
     ) -> None:
         deployment = needed(model, "a deployment", "--model", "AZURE_OPENAI_DEPLOYMENT")
-        endpoint = needed(url, "the resource's address", "--url", "AZURE_OPENAI_ENDPOINT").rstrip("/")
+        endpoint = address(url, "", "AZURE_OPENAI_ENDPOINT")
         credential = azure_credential(api_key, token, ("AZURE_OPENAI_API_KEY",), "AZURE_OPENAI_AD_TOKEN")
         dated = api_version or os.environ.get("AZURE_OPENAI_API_VERSION") or os.environ.get("OPENAI_API_VERSION")
         if dated in ("v1", "preview"):

@@ -10,7 +10,7 @@ import os
 
 from ringleader.agent.backends.chat_completions import ChatCompletions
 from ringleader.agent.backends.sdk import RETRIES_MAX
-from ringleader.agent.backends.settings import needed
+from ringleader.agent.backends.settings import address, needed
 
 DEFAULT_HOST = "https://models.github.ai"
 API_VERSION = "2022-11-28"
@@ -31,7 +31,7 @@ class GitHubModelsBackend(ChatCompletions):
         organization: str | None = None,
         retries_max: int = RETRIES_MAX,
     ) -> None:
-        host = (url or os.environ.get("GITHUB_MODELS_URL") or DEFAULT_HOST).rstrip("/").removesuffix("/inference")
+        host = address(url, DEFAULT_HOST, "GITHUB_MODELS_URL").removesuffix("/inference")
         payer = organization or os.environ.get("GITHUB_MODELS_ORG")
         super().__init__(
             "github_models",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 from ringleader.agent.backends.chat_completions import ChatCompletions
 from ringleader.agent.backends.sdk import RETRIES_MAX
-from ringleader.agent.backends.settings import needed
+from ringleader.agent.backends.settings import address, needed
 
 DEFAULT_URL = "https://api.openai.com/v1"
 
@@ -25,7 +23,7 @@ class OpenAIBackend(ChatCompletions):
         super().__init__(
             "openai",
             needed(model, "a model", "--model", "OPENAI_MODEL"),
-            url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL,
+            address(url, DEFAULT_URL, "OPENAI_BASE_URL"),
             needed(api_key, "a key", None, "OPENAI_API_KEY"),
             hint="The key is read from OPENAI_API_KEY, the address from OPENAI_BASE_URL.",
             limit_field="max_completion_tokens",  # max_tokens is refused by the models that reason

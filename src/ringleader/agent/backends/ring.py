@@ -6,6 +6,7 @@ import os
 
 from ringleader.agent.backends.chat_completions import ChatCompletions
 from ringleader.agent.backends.sdk import RETRIES_MAX
+from ringleader.agent.backends.settings import address
 from ringleader.errors import UnknownModel
 
 DEFAULT_URL = "http://127.0.0.1:52415"
@@ -21,11 +22,11 @@ class RingBackend(ChatCompletions):
     def __init__(
         self, model: str = "", *, url: str | None = None, api_key: str | None = None, retries_max: int = RETRIES_MAX
     ) -> None:
-        address = (url or os.environ.get("RINGLEADER_URL") or DEFAULT_URL).rstrip("/").removesuffix("/v1")
+        base = address(url, DEFAULT_URL, "RINGLEADER_URL").removesuffix("/v1")
         super().__init__(
             "ring",
             model,
-            f"{address}/v1",
+            f"{base}/v1",
             api_key or os.environ.get("RINGLEADER_API_KEY") or NO_KEY,
             hint="Start a node: ringleader node; another one's address goes into --url or RINGLEADER_URL, "
             "its key into RINGLEADER_API_KEY.",

@@ -70,6 +70,35 @@ def test_a_missing_model_is_told_with_its_option(backend: str) -> None:
         OPENERS[backend](url="http://127.0.0.1:1", api_key=KEY)
 
 
+WRONG_ADDRESSES = {
+    "notaurl": "no address of a server",
+    "localhost:8080": "no address of a server",
+    "ftp://host": "no address of a server",
+    "http://": "no address of a server",
+    "http://a b": "no address of a server",
+    "http://host:port": "no address of a server",
+    "http://host:99999": "no address of a server",
+    "http://host:0": "port 0",
+    "http://[::1": "no address of a server",
+    "http://host/v1?key=x": "leave out",
+    f"http://me:{KEY}@host": "credentials come from the environment",
+}
+
+
+@pytest.mark.parametrize("backend", NAMES)
+@pytest.mark.parametrize("url", WRONG_ADDRESSES)
+def test_an_address_that_is_none_is_told_with_where_it_was_read(
+    backend: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BadRequest, match="--url.*" + WRONG_ADDRESSES[url]) as caught:
+        OPENERS[backend]("m", url=url, api_key=KEY)
+    assert KEY not in str(caught.value)
+    variable = next(name for name, value in FROM_THE_ENVIRONMENT[backend].items() if value.startswith("URL"))
+    monkeypatch.setenv(variable, url)
+    with pytest.raises(BadRequest, match=f"{variable}: .*{WRONG_ADDRESSES[url]}"):
+        OPENERS[backend]("m", api_key=KEY)
+
+
 @pytest.mark.parametrize("opener", [AzureOpenAIBackend, AzureFoundryBackend])
 def test_a_missing_resource_is_told_with_its_option(opener: Any) -> None:
     with pytest.raises(BadRequest, match="--url"):
