@@ -120,7 +120,7 @@ async def test_a_plan_that_rests_goes_on_from_what_was_kept() -> None:
         ("steps: [{name: a, prompt: p, uses: [b]}]", "no earlier step"),
         ("roles: {x: y}\nsteps: [{prompt: p, role: z}]", "roles are: x"),
         ("steps: [{prompt: p, tool_choice: a, metadata: {tool_choice: b}}]", "two choices"),
-        ("bounds: {turns_max: 0}\nsteps: [{prompt: p}]", "turns_max must be above 0"),
+        ("bounds: {turns_max: 0}\nsteps: [{prompt: p}]", "turns_max must be a number above 0"),
         ("!!python/object/apply:os.system ['true']", "not YAML"),
     ],
 )
