@@ -109,7 +109,7 @@ def test_a_cut_network_has_two_masters_and_a_healed_one_the_later_of_them(
     for stream, where in ((before, "begun before"), (after, "of one half"), (moved, "of the other half")):
         assert stream.whole() == story
         say(f"an answer {where} stood still for {stream.pause_s:.2f} s at most")
-    assert "is lost (" in cluster.nodes["b"].words(), "the last one was under way when its master stepped down"
+    assert "is interrupted (" in cluster.nodes["b"].words(), "the last one was under way when its master stepped down"
     rings = [ring for host in "abcd" for ring in cluster.view(host)["rings"]]
     assert len({ring["plan"] for ring in rings}) == 1, "one of the two rings was stopped"
     until(lambda: shards(cluster) == set(cluster.pids("a")), 10.0, lambda: cluster.shown("abcd"))

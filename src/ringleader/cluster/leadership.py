@@ -90,7 +90,7 @@ class Leadership:
         """This node is master no more. Its requests end, its rings are let go; no shard is stopped."""
         effects: list[m.Effect] = []
         for request in self._requests.all():
-            effects.append(self._fail(request, MasterMoved(f"request {request.request}: {why}. Send it again.")))
+            effects.append(self._fail(request, MasterMoved(f"request {request.request}: {why}.")))
         closing = [ring for ring in self._placement.rings() if ring.state in ("linking", "serving")]
         return effects + [m.CloseRing(ring.plan.hash) for ring in closing]
 

@@ -93,12 +93,11 @@ class Rollout:
         """What a request that ran on the ring is told."""
         if self.ring is not None:
             return RingLost(
-                f"{self.model} was lost under this request: {self.ring.reason}. "
-                "The ring is being brought up again; send the request again."
+                f"{self.model} was lost under this request: {self.ring.reason}. The ring is being brought up again."
             )
         if self.resting_until is not None:
             return self.rest()
-        return RingLost(f"{self.reason}. Send the request again: it goes to the nodes that are left.")
+        return RingLost(f"{self.reason}. What comes next goes to the nodes that are left.")
 
     def rest(self) -> RingleaderError:
         """What a request is told that waits for a ring that was given up."""

@@ -91,7 +91,7 @@ class RingClient:
     _channel: grpc.aio.Channel | None = None
     _call: grpc.aio.StreamStreamCall[pb.HeadOrder, pb.HeadReport] | None = None
     _reader: asyncio.Task[None] | None = None
-    _orders: asyncio.Queue[pb.HeadOrder] = field(default_factory=lambda: asyncio.Queue(maxsize=ORDERS_MAX))
+    _orders: asyncio.Queue[pb.HeadOrder | None] = field(default_factory=lambda: asyncio.Queue(maxsize=ORDERS_MAX))
     _closed: bool = False
 
     async def open(self, addresses: tuple[str, ...]) -> None:
@@ -170,8 +170,8 @@ class RingClient:
         )
 
     async def _sent(self) -> AsyncIterator[pb.HeadOrder]:
-        while True:
-            yield await self._orders.get()
+        while (order := await self._orders.get()) is not None:
+            yield order
 
     def submit(self, request: RequestId, prompt: tuple[int, ...], spec: SlotSpec, priority: int = 0) -> None:
         """Hand a request to the head; its tokens come through `on_tokens`. Raises RingLost when it is closed."""
@@ -209,11 +209,19 @@ class RingClient:
                 self.on_tokens(RequestId(report.request), _tokens(report))
         except grpc.aio.AioRpcError as error:
             reason = f"the head is gone: {error.details() or error.code().name}"
+        self._no_more_orders()
         self._broke(reason)
+
+    def _no_more_orders(self) -> None:
+        """End the task that sends them: gRPC leaves it waiting for ever where the other side ends the stream."""
+        while not self._orders.empty():
+            self._orders.get_nowait()
+        self._orders.put_nowait(None)
 
     async def close(self) -> None:
         """Hang up; the head cancels what it still had."""
         self._closed = True
+        self._no_more_orders()
         if self._reader is not None:
             self._reader.cancel()
         if self._call is not None:

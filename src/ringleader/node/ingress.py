@@ -117,8 +117,15 @@ class _Losses:
         self._pauses += 1
         if ingress.closing:
             raise RingLost("this node was told to stop: send the request to another") from error
-        if not error.resumable or self.count > LOSSES_MAX:
+        if not error.resumable:
             raise error
+        if self.count > LOSSES_MAX:
+            raise _given_up(error) from error
         pause_s = min(PAUSE_FIRST_S * 2 ** (self._pauses - 1), PAUSE_MAX_S)
-        log.info("an answer of %s is lost (%s): goes on in %.1f s", request.model, error, pause_s)
+        log.info("an answer of %s is interrupted (%s): goes on in %.1f s", request.model, error, pause_s)
         await asyncio.sleep(pause_s)
+
+
+def _given_up(error: RingleaderError) -> RingleaderError:
+    """What was resumed so far, and is the client's own to try again: only now is that true."""
+    return type(error)(f"{str(error).rstrip('. ')}. Send the request again.")

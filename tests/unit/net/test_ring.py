@@ -232,6 +232,25 @@ async def test_a_head_that_dies_or_hangs_up_is_told(serve: Serve) -> None:
         await client.ring.close()
 
 
+@pytest.mark.parametrize("ended_by", ["the death", "the head", "us"])
+async def test_the_task_that_sends_orders_ends_with_its_stream(serve: Serve, client: Client, ended_by: str) -> None:
+    shard = Shard()
+    address, server = await serve(shard)
+    before = asyncio.all_tasks()
+    await client.ring.open((address,))
+    client.ring.submit(RequestId("r"), (1,), SPEC)
+    await order(shard)
+    (sender,) = [each for each in asyncio.all_tasks() - before if "_consume_request" in repr(each.get_coro())]
+    if ended_by == "the death":
+        await server.stop(0)
+    elif ended_by == "the head":
+        shard.reports.put_nowait(None)
+    else:
+        await client.ring.close()
+    await asyncio.wait({sender}, timeout=5)
+    assert sender.done()
+
+
 async def test_a_close_of_our_own_is_no_break_and_hangs_up(serve: Serve, client: Client) -> None:
     shard = Shard()
     await client.ring.open(((await serve(shard))[0],))

@@ -113,11 +113,22 @@ async def test_an_answer_that_loses_its_ring_goes_on_with_nothing_twice_and_noth
     assert desk.asked == [(), (), (0, 1, 2), (0, 1, 2), (0, 1, 2, 3)]
 
 
-async def test_what_is_lost_again_and_again_is_told_to_the_client() -> None:
-    desk = CutDesk([0] * 100)
-    with pytest.raises(RingLost, match="a shard died"):
+@pytest.mark.parametrize(
+    ("kind", "tries"), [(RingLost, LOSSES_MAX // RING_LOST_COUNTS + 1), (MasterMoved, LOSSES_MAX + 1)]
+)
+async def test_what_is_lost_again_and_again_is_told_to_the_client_who_alone_is_asked_to_send_it_again(
+    kind: type[RingleaderError], tries: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = CutDesk([0] * 100, kind("a shard died."))
+    with (
+        caplog.at_level("INFO", "ringleader.node"),
+        pytest.raises(kind, match=r"a shard died\. Send the request again\."),
+    ):
         await heard(Ingress(Masters([desk])))
-    assert len(desk.asked) == LOSSES_MAX // RING_LOST_COUNTS + 1
+    assert len(desk.asked) == tries
+    assert [each.getMessage().split(": goes on")[0] for each in caplog.records] == (tries - 1) * [
+        "an answer of m is interrupted (a shard died.)"
+    ]
 
 
 async def test_a_loss_that_no_ring_can_make_good_is_told_at_once() -> None:
