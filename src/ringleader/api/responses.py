@@ -82,7 +82,7 @@ class Responses:
         try:
             async with self._accepted(asked, before, found) as (answer, feed):
                 told = (places_of_responses(each, asked.tools.places) for each in answer.warnings)
-                answer = replace(answer, warnings=(*asked.tools.warnings, *told))
+                answer = replace(answer, warnings=(*asked.warnings, *told))
                 return await self._answer(request, asked, answer, feed)
         except CallerFault as fault:
             raise in_responses_words(fault, asked.tools.places) from fault

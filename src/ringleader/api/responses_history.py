@@ -51,7 +51,7 @@ def read_items(
 @dataclass(slots=True)
 class _Turns:
     """The turns so far. `owed` are calls without an output. A turn ends when all its calls have theirs, so that
-    `results` follow it; what others say meanwhile is `held`."""
+    `results` follow it; what others say meanwhile is `held`. `done` is what tools did elsewhere before it spoke."""
 
     naming: Naming
     messages: list[Message] = field(default_factory=list)
@@ -59,6 +59,7 @@ class _Turns:
     results: list[Message] = field(default_factory=list)
     held: list[Message] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
 
@@ -70,6 +71,9 @@ class _Turns:
                 self._other(item, path)
             case items.ReasoningItem():
                 self._thought(item, path)
+            case items.HostedItem():
+                if item.words:
+                    (self.texts or self.done).append(item.words)
             case items.FunctionCallItem():
                 call = ToolCall(item.call_id, self.naming(item.name, item.namespace), item.arguments)
                 self._called(call, "function_call_output", path)
@@ -131,11 +135,11 @@ class _Turns:
 
     def _close(self) -> None:
         """End the model's turn, if one is open."""
-        if self.reasoning or self.texts or self.calls:
-            text, thought = BETWEEN.join(self.texts), BETWEEN.join(self.reasoning)
+        if self.reasoning or self.done or self.texts or self.calls:
+            text, thought = BETWEEN.join([*self.done, *self.texts]), BETWEEN.join(self.reasoning)
             turn = Message("assistant", text or None, reasoning=thought or None, tool_calls=tuple(self.calls))
             self.messages.append(turn)
-        self.reasoning, self.texts, self.calls = [], [], []
+        self.reasoning, self.done, self.texts, self.calls = [], [], [], []
 
     def closed(self) -> tuple[Message, ...]:
         """All turns, once everything was added."""

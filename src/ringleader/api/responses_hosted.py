@@ -1,10 +1,12 @@
 """Tools that OpenAI's servers run, or that want a client of a special kind: nobody here would run a call of one.
 
 Clients offer them unasked. They are taken, and the model is not told of them; a choice that demands one is refused.
+What they did elsewhere comes back in histories: the model is told of it in words.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 
@@ -27,6 +29,30 @@ HOSTED: Mapping[str, str] = {
     "programmatic_tool_calling": "no code is run here",
 }
 
+# Their items in a history, and the fields that say what was asked and what came of it. Pictures are not among them,
+# nor lists of tools that nobody here can call: items without such a field are left out.
+ITEMS: Mapping[str, tuple[str, ...]] = {
+    "web_search_call": ("action",),
+    "file_search_call": ("queries", "results"),
+    "computer_call": ("action", "actions"),
+    "computer_call_output": (),
+    "code_interpreter_call": ("code", "outputs"),
+    "image_generation_call": ("revised_prompt",),
+    "mcp_list_tools": (),
+    "mcp_approval_request": ("server_label", "name", "arguments"),
+    "mcp_approval_response": ("approve", "reason"),
+    "mcp_call": ("server_label", "name", "arguments", "output", "error"),
+    "shell_call": ("action",),
+    "shell_call_output": ("output",),
+    "apply_patch_call": ("operation",),
+    "apply_patch_call_output": ("status", "output"),
+    "tool_search_call": ("arguments",),
+    "tool_search_output": (),
+    "program": ("code",),
+    "program_output": ("result",),
+}
+LISTED_MAX = 8  # items that a warning names
+
 
 def why_hosted(kind: Json) -> str | None:
     """Why nothing here can serve a tool of this type; None for any other. OpenAI writes dates behind some names."""
@@ -42,6 +68,21 @@ def not_shown(hidden: Sequence[tuple[str, str]]) -> str:
     """The warning about tools that were offered: their places and types."""
     listed = ", ".join(f"{place} {kind!r}" for place, kind in hidden)
     return f"not shown to the model, for nothing here can run them: {listed}"
+
+
+def done_elsewhere(kind: str, fields: Mapping[str, Json]) -> str:
+    """An item of a history in words; "" where there is nothing to tell."""
+    told = {name: fields[name] for name in ITEMS[kind] if fields.get(name) is not None}
+    if fields.get("status") in ("failed", "incomplete"):
+        told["status"] = fields["status"]
+    return f"[{kind}] {json.dumps(told, ensure_ascii=False)}" if told else ""
+
+
+def told_in_words(items: Sequence[tuple[str, str]]) -> str:
+    """The warning about such items: their places and types."""
+    listed = ", ".join(f"{place} {kind!r}" for place, kind in items[:LISTED_MAX])
+    more = f" and {len(items) - LISTED_MAX} more" if len(items) > LISTED_MAX else ""
+    return f"read as words, without pictures, for they tell of tools that nothing here can run: {listed}{more}"
 
 
 def demanded(kind: str) -> BadRequest:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
 
 from ringleader.api.ids import new_id
+from ringleader.api.responses_hosted import ITEMS, done_elsewhere
 from ringleader.api.validation import Wire, parse, shown
 from ringleader.errors import BadRequest
 from ringleader.values import Json
@@ -132,6 +133,20 @@ class ReferenceItem(Wire):
     id: Id
 
 
+class HostedItem(Wire):
+    """What a tool did that OpenAI's servers run: the model is told of it in words."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Annotated[str, Field(pattern=f"^({'|'.join(ITEMS)})$")]
+    id: str | None = None
+
+    @property
+    def words(self) -> str:
+        """What was done; "" where there is nothing to tell."""
+        return done_elsewhere(self.type, self.model_extra or {})
+
+
 Item = (
     MessageItem
     | FunctionCallItem
@@ -142,6 +157,7 @@ Item = (
     | ShellOutputItem
     | ReasoningItem
     | ReferenceItem
+    | HostedItem
 )
 KINDS: Mapping[str, type[Wire]] = {
     "message": MessageItem,
@@ -164,8 +180,6 @@ _PREFIXES = {
     "local_shell_call_output": "lsho_",
     "reasoning": "rs_",
 }
-# What OpenAI's own servers do, and their items in a history.
-HOSTED = "is what OpenAI's servers run, and nothing here does"
 
 
 def parse_item(raw: JsonValue, index: int) -> Any:
@@ -180,6 +194,8 @@ def parse_item(raw: JsonValue, index: int) -> Any:
     kind = raw.get("type")
     if kind is None:
         kind = "message" if "role" in raw else "item_reference" if set(raw) == {"id"} else None
+    if isinstance(kind, str) and kind in ITEMS:
+        return parse(HostedItem, raw, at)
     if not isinstance(kind, str) or kind not in KINDS:
         raise _unknown(kind, f"input[{index}].type")
     return parse(KINDS[kind], {**raw, "type": kind}, at)
@@ -217,9 +233,11 @@ def text_of(parts: Sequence[PartItem], path: str) -> str:
 
 def kept(raw: Mapping[str, Json], kind: str) -> dict[str, Json]:
     """An item as it is stored and listed: with its type, an id, and parts instead of bare text."""
-    item = {"id": raw.get("id") or new_id(_PREFIXES[kind]), **raw, "type": kind}
-    item["id"] = item["id"] or new_id(_PREFIXES[kind])
-    item.setdefault("status", "completed")
+    prefix = _PREFIXES.get(kind, "item_")
+    item = {"id": raw.get("id") or new_id(prefix), **raw, "type": kind}
+    item["id"] = item["id"] or new_id(prefix)
+    if kind in _PREFIXES:
+        item.setdefault("status", "completed")
     if kind == "message" and isinstance(item["content"], str):
         part = "output_text" if item["role"] == "assistant" else "input_text"
         extra: dict[str, Json] = {"annotations": []} if part == "output_text" else {}

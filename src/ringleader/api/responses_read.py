@@ -12,6 +12,7 @@ from ringleader.api.openai_refused import Refused, read_effort, refuse
 from ringleader.api.openai_tools import ToolsAsked
 from ringleader.api.priority import priority_of
 from ringleader.api.responses_history import Placed, read_items
+from ringleader.api.responses_hosted import told_in_words
 from ringleader.api.responses_tools import FlatTools, read_flat_tools
 from ringleader.api.responses_wire import ResponsesWire, TextFormat
 from ringleader.api.validation import parse, shown
@@ -63,6 +64,12 @@ class ResponseAsked:
     def calls(self) -> ToolsAsked:
         """What may and must be called."""
         return self.tools.calls
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is told of the request before anything is known of its answer."""
+        hosted = [(each.path, each.item.type) for each in self.new if isinstance(each.item, items.HostedItem)]
+        return (*self.tools.warnings, told_in_words(hosted)) if hosted else self.tools.warnings
 
     @property
     def stored(self) -> bool:

@@ -36,6 +36,14 @@ def output(id_: str, text: str = "x") -> Item:
     return {"type": "function_call_output", "call_id": id_, "output": text}
 
 
+SEARCH: Item = {
+    "type": "web_search_call",
+    "id": "ws_1",
+    "status": "completed",
+    "action": {"type": "search", "query": "wétter"},
+}
+
+
 def read(*items: Item) -> tuple[Message, ...]:
     return read_items(replayed([{"type": "message", **item} for item in items], "input"))
 
@@ -123,7 +131,8 @@ def test_calls_and_outputs_that_do_not_match_are_refused(items: tuple[Item, ...]
 
 @given(
     st.lists(
-        st.sampled_from([USER, said("a"), thought("t"), call("1"), call("2"), output("1"), output("2")]), max_size=9
+        st.sampled_from([USER, said("a"), thought("t"), SEARCH, call("1"), call("2"), output("1"), output("2")]),
+        max_size=9,
     )
 )
 def test_whatever_is_accepted_is_a_history_that_prompts_can_be_made_of(items: list[Item]) -> None:
@@ -152,6 +161,40 @@ def test_what_was_not_sealed_here_is_not_read(sealed: str) -> None:
 def test_reasoning_of_others_is_read_from_its_summary() -> None:
     item = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "s"}], "encrypted_content": "gAAA"}
     assert read(item)[0].reasoning == "s"
+
+
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        (SEARCH, '[web_search_call] {"action": {"type": "search", "query": "wétter"}}'),
+        ({"type": "web_search_call", "status": "failed", "action": None}, '[web_search_call] {"status": "failed"}'),
+        (
+            {"type": "mcp_call", "id": "m", "server_label": "s", "name": "n", "arguments": "{}", "output": "o"},
+            '[mcp_call] {"server_label": "s", "name": "n", "arguments": "{}", "output": "o"}',
+        ),
+        (
+            {"type": "code_interpreter_call", "container_id": "c", "code": "1+1", "outputs": [{"logs": "2"}]},
+            '[code_interpreter_call] {"code": "1+1", "outputs": [{"logs": "2"}]}',
+        ),
+        ({"type": "image_generation_call", "id": "i", "result": "aGk="}, ""),
+        ({"type": "computer_call_output", "call_id": "c", "output": {"image_url": "data:"}}, ""),
+    ],
+)
+def test_what_tools_did_elsewhere_is_told_in_the_models_own_turn(item: Item, words: str) -> None:
+    _, turn, *_ = read(USER, thought("a"), item, thought("b"), said("c"), call("1"), output("1"))
+    assert (turn.reasoning, turn.content) == ("a\n\nb", f"{words}\n\nc" if words else "c")
+    assert [each.id for each in turn.tool_calls] == ["1"]
+
+
+def test_what_tools_did_after_a_message_comes_after_it_and_alone_it_is_a_turn() -> None:
+    first, second = read(USER, said("a"), SEARCH, said("b"))[1:]
+    assert (str(first.content)[:18], second.content) == ("a\n\n[web_search_cal", "b")
+    assert [turn.role for turn in read(USER, SEARCH, USER)] == ["user", "assistant", "user"]
+
+
+def test_items_of_tools_elsewhere_are_kept_as_they_came() -> None:
+    assert kept(SEARCH, "web_search_call") == SEARCH
+    assert kept({"type": "mcp_approval_response", "approve": True}, "mcp_approval_response")["id"]
 
 
 def test_an_item_is_kept_with_an_id_and_parts() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openai.types.responses import response_create_params
 
-from ringleader.api.responses_hosted import HOSTED
+from ringleader.api.responses_hosted import HOSTED, ITEMS
 from ringleader.api.responses_read import INCLUDABLE, REFUSED, read_response
 from ringleader.api.responses_tools import in_responses_words
 from ringleader.api.responses_wire import ResponsesWire
@@ -81,6 +81,18 @@ def test_where_nothing_but_hosted_tools_is_there_a_demanded_call_is_refused(choi
     assert asked(tools=[WEB], tool_choice="auto").tools == ()
 
 
+@pytest.mark.parametrize("kind", ITEMS)
+def test_what_a_hosted_tool_did_is_taken_in_a_history_and_told_of(kind: str) -> None:
+    items = [{"role": "user", "content": "hi"}, {"type": kind, "action": {"type": "wait"}, "foo": [1]}]
+    read = read_response({"model": "m", "input": items})
+    assert read.request([], {}).messages[0].content == "hi"
+    told = f"read as words, without pictures, for they tell of tools that nothing here can run: input[1] '{kind}'"
+    assert read.warnings == (told,)
+    many = read_response({"model": "m", "input": items[:1] + items[1:] * 10})
+    assert many.warnings[0].endswith(f"input[8] '{kind}' and 2 more")
+    assert items[1].items() <= many.raw_items[-1].items()
+
+
 def test_of_what_is_allowed_the_hosted_tools_are_left_out() -> None:
     def choice(mode: str, *tools: Any) -> Any:
         return asked(
@@ -97,7 +109,8 @@ def test_of_what_is_allowed_the_hosted_tools_are_left_out() -> None:
     [
         ({"input": 5}, "input"),
         ({"input": ["x"]}, "input[0]"),
-        ({"input": [{"type": "computer_call"}]}, "input[0].type"),
+        ({"input": [{"type": "compaction", "encrypted_content": "x"}]}, "input[0].type"),
+        ({"input": [{"type": "web_search_call", "id": 5}]}, "input[0].id"),
         ({"input": [{"content": "x"}]}, "input[0].type"),
         ({"input": [{"role": "tool", "content": "x"}]}, "input[0].role"),
         (
