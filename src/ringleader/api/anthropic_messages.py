@@ -9,6 +9,7 @@ from aiohttp import web
 from ringleader.api.anthropic_answer import PING, Frame, MessageEvents, WholeMessage
 from ringleader.api.anthropic_faults import in_anthropic_words, places_of_anthropic
 from ringleader.api.anthropic_read import MessagesAsked, read_count, read_messages
+from ringleader.api.anthropic_shapes import CountBody, MessageBody, MessageEvent
 from ringleader.api.anthropic_wire import CountWire, MessagesWire
 from ringleader.api.body import read_object
 from ringleader.api.contracts import Tokenizing
@@ -38,11 +39,13 @@ class Messages:
     def routes(self) -> list[Route]:
         """Where they are served."""
         about = "Answer a conversation as Anthropic's API does, as a whole or as a stream."
-        routes = [Route("POST", "/v1/messages", self.handle, "anthropic", about, body=MessagesWire)]
+        tag, path = "anthropic", "/v1/messages"
+        answer, event = MessageBody, MessageEvent
+        routes = [Route("POST", path, self.handle, tag, about, body=MessagesWire, answer=answer, event=event)]
         if self._tokenizing is not None:
             counts = "How many tokens the prompt of such a conversation has."
             path = "/v1/messages/count_tokens"
-            routes.append(Route("POST", path, self.count, "anthropic", counts, body=CountWire))
+            routes.append(Route("POST", path, self.count, tag, counts, body=CountWire, answer=CountBody))
         return routes
 
     async def handle(self, request: web.Request) -> web.StreamResponse:

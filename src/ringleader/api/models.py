@@ -7,6 +7,7 @@ import builtins
 from aiohttp import web
 
 from ringleader.api import anthropic_models
+from ringleader.api.anthropic_shapes import AnthropicModelBody, AnthropicModelPage
 from ringleader.api.contracts import ModelCard, ModelShelf
 from ringleader.api.error_forms import ANTHROPIC_HEADER
 from ringleader.api.routes import Route
@@ -23,11 +24,10 @@ class Models:
 
     def routes(self) -> builtins.list[Route]:
         """Where they are served."""
+        listed, one = ModelList | AnthropicModelPage, ModelBody | AnthropicModelBody
         return [
-            Route("GET", "/v1/models", self.list, "models", "All models that a request may name.", answer=ModelList),
-            Route(
-                "GET", "/v1/models/{id:.+}", self.one, "models", "One model by its id.", answer=ModelBody, fails=(404,)
-            ),
+            Route("GET", "/v1/models", self.list, "models", "All models that a request may name.", answer=listed),
+            Route("GET", "/v1/models/{id:.+}", self.one, "models", "One model by its id.", answer=one, fails=(404,)),
         ]
 
     async def list(self, request: web.Request) -> web.Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from typing import Any
 
 from aiohttp import web
 
@@ -14,8 +15,9 @@ from ringleader.api.json_lines import FRAMING, JsonLines, write_lines
 from ringleader.api.ollama_answer import Frame, Lines, Times, Whole, nothing_said
 from ringleader.api.ollama_faults import in_ollama_words, places_of_ollama
 from ringleader.api.ollama_read import STAYS, Asked, read_chat, read_generate
+from ringleader.api.ollama_shapes import GeneratedBody, OllamaChatBody, OllamaErrorBody
 from ringleader.api.ollama_wire import GenerateWire, OllamaChatWire
-from ringleader.api.routes import Route
+from ringleader.api.routes import Handler, Route
 from ringleader.api.serving import Serving, warning_headers
 from ringleader.errors import BadRequest, CallerFault
 from ringleader.values import Answer, ChatRequest, Json, Message, Sampling
@@ -42,8 +44,8 @@ class OllamaChat:
         chat = "Answer a conversation as Ollama does, line by line."
         generate = "Answer a prompt as Ollama does, line by line."
         return [
-            Route("POST", "/api/chat", self.chat, "ollama", chat, body=OllamaChatWire, framing=FRAMING),
-            Route("POST", "/api/generate", self.generate, "ollama", generate, body=GenerateWire, framing=FRAMING),
+            _route("/api/chat", self.chat, chat, OllamaChatWire, OllamaChatBody),
+            _route("/api/generate", self.generate, generate, GenerateWire, GeneratedBody),
         ]
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
@@ -115,6 +117,12 @@ class OllamaChat:
             times=times,
             spell=lambda token: self._serving.answerer.token_bytes(answer.model, token),
         )
+
+
+def _route(path: str, handler: Handler, about: str, body: Any, answer: Any) -> Route:
+    """A stream's lines have the shape of a whole answer; the last may be an error."""
+    event = answer | OllamaErrorBody
+    return Route("POST", path, handler, "ollama", about, body=body, answer=answer, event=event, framing=FRAMING)
 
 
 async def _once(line: Json) -> AsyncIterator[Json]:

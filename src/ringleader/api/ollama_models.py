@@ -15,6 +15,14 @@ from ringleader.api.contracts import ModelDetails, ModelFacts, ModelLibrary
 from ringleader.api.json_lines import FRAMING, write_lines
 from ringleader.api.ollama_answer import timestamp
 from ringleader.api.ollama_read import model_of
+from ringleader.api.ollama_shapes import (
+    OllamaErrorBody,
+    OllamaTags,
+    OllamaVersion,
+    PulledBody,
+    RunningModels,
+    ShownModel,
+)
 from ringleader.api.ollama_wire import NamedWire, PullWire
 from ringleader.api.routes import Route
 from ringleader.api.validation import parse
@@ -43,16 +51,27 @@ class OllamaModels:
     def routes(self) -> list[Route]:
         """Where they are served."""
         tag = "ollama"
-        routes = [Route("GET", "/api/version", self.version, tag, "Whose API this is, and as of which version.")]
+        version = "Whose API this is, and as of which version."
+        routes = [Route("GET", "/api/version", self.version, tag, version, answer=OllamaVersion)]
         if self._found is None:
             return routes
         pull = "Fetch a model into this node's store, and tell how it goes."
         return [
             *routes,
-            Route("GET", "/api/tags", self.tags, tag, "All models that a request may name."),
-            Route("GET", "/api/ps", self.ps, tag, "The models that are loaded."),
-            Route("POST", "/api/show", self.show, tag, "One model in full.", body=NamedWire),
-            Route("POST", "/api/pull", self.pull, tag, pull, body=PullWire, framing=FRAMING),
+            Route("GET", "/api/tags", self.tags, tag, "All models that a request may name.", answer=OllamaTags),
+            Route("GET", "/api/ps", self.ps, tag, "The models that are loaded.", answer=RunningModels),
+            Route("POST", "/api/show", self.show, tag, "One model in full.", body=NamedWire, answer=ShownModel),
+            Route(
+                "POST",
+                "/api/pull",
+                self.pull,
+                tag,
+                pull,
+                body=PullWire,
+                answer=PulledBody,
+                event=PulledBody | OllamaErrorBody,
+                framing=FRAMING,
+            ),
         ]
 
     async def version(self, request: web.Request) -> web.Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -11,12 +11,15 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
 import ringleader
+from ringleader.api.anthropic_shapes import AnthropicErrorBody
+from ringleader.api.ollama_shapes import OllamaErrorBody
 from ringleader.api.routes import Route
 from ringleader.api.shapes import OpenAIErrorBody
 from ringleader.values import Json
 
 PATH = "/openapi.json"
 TEMPLATE = "#/components/schemas/{model}"
+_ERRORS: Mapping[str, Any] = {"": OpenAIErrorBody, "anthropic": AnthropicErrorBody, "ollama": OllamaErrorBody}
 _PARAMETER = re.compile(r"\{(\w+)(?::[^}]*)?\}")
 
 
@@ -59,8 +62,10 @@ def document(routes: Iterable[Route]) -> dict[str, Json]:
 
 
 def _schemas(routes: Sequence[Route]) -> tuple[dict[Any, Json], dict[str, Json]]:
-    """The schema of each body, answer and event by its route's place; and all that these refer to."""
-    inputs: list[tuple[Any, JsonSchemaMode, TypeAdapter[Any]]] = [(-1, "validation", TypeAdapter(OpenAIErrorBody))]
+    """The schema of each body, answer and event by its route's place, of errors by tag; and what they refer to."""
+    inputs: list[tuple[Any, JsonSchemaMode, TypeAdapter[Any]]] = [
+        (("error", tag), "validation", TypeAdapter(kind)) for tag, kind in _ERRORS.items()
+    ]
     for number, route in enumerate(routes):
         kinds = (("body", route.body), ("answer", route.answer), ("event", route.event))
         inputs += [((number, kind), "validation", TypeAdapter(type_)) for kind, type_ in kinds if type_ is not None]
@@ -98,8 +103,8 @@ def _responses(route: Route, number: int, schemas: dict[Any, Json]) -> dict[str,
     if content:
         good["content"] = content
     failed: dict[str, Json] = {"description": "An error, which names the field that is wrong."}
-    if route.tag not in ("anthropic", "ollama"):
-        failed["content"] = {"application/json": {"schema": schemas[-1]}}
+    tag = route.tag if route.tag in _ERRORS else ""
+    failed["content"] = {"application/json": {"schema": schemas["error", tag]}}
     return {str(route.status): good, **{str(status): failed for status in route.fails}, "default": failed}
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from ringleader.api.anthropic_answer import SIGNATURE, Frame, MessageEvents, WholeMessage
 from ringleader.api.anthropic_read import Shown
+from ringleader.api.anthropic_shapes import MessageBody, MessageEvent
 from ringleader.values import (
     ArgumentsDelta,
     CallEnded,
@@ -23,6 +25,8 @@ from ringleader.values import (
 from tests.api.anthropic_rules import checked
 from tests.api.delta_strategies import answers
 from tests.api.scripted import CALLS, HELLO, USAGE
+
+EVENT: TypeAdapter[Any] = TypeAdapter(MessageEvent)
 
 
 def frame(thinking: Shown = "shown", max_tokens: int = 7, edits: bool = False) -> Frame:
@@ -65,6 +69,15 @@ def test_any_answers_events_obey_the_rules_and_add_up_to_its_message(deltas: tup
             assert isinstance(other["input"], dict)
             made["input"] = other["input"]
     assert without_ids(streamed) == without_ids(whole)
+
+
+@given(answers(), st.sampled_from(["shown", "omitted", "hidden"]), st.booleans())
+def test_any_answers_events_and_message_have_the_shapes_that_are_told(
+    deltas: tuple[Delta, ...], shown: Shown, edits: bool
+) -> None:
+    for event in events_of(deltas, frame(shown, edits=edits)):
+        EVENT.validate_python(event)
+    MessageBody.model_validate(message_of(deltas, frame(shown, edits=edits)))
 
 
 @given(answers())

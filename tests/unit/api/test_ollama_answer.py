@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 
 from ringleader.api.ollama_answer import Frame, Lines, Times, Whole, nothing_said, timestamp
+from ringleader.api.ollama_shapes import GeneratedBody, OllamaChatBody
 from ringleader.values import (
     ArgumentsDelta,
     CallEnded,
@@ -82,6 +83,13 @@ def test_lines_add_up_to_the_whole_answer_and_only_the_last_is_done(deltas: tupl
         assert all(set(line) - {"logprobs"} <= said | LAST for line in lines)
         assert set(lines[-1]) == LAST | {"message" if chat else "response"}
         assert added_up(lines, key) == added_up([whole_of(deltas, frame(chat=chat))], key)
+
+
+@given(answers())
+def test_any_answers_lines_and_object_have_the_shapes_that_are_told(deltas: tuple[Delta, ...]) -> None:
+    for chat, shape in ((True, OllamaChatBody), (False, GeneratedBody)):
+        for line in (*lines_of(deltas, frame(chat=chat)), whole_of(deltas, frame(chat=chat))):
+            shape.model_validate(line)
 
 
 @given(answers())

@@ -10,17 +10,37 @@ import jsonschema
 import pytest
 
 from ringleader.api.app import ROUTES, make_app
+from ringleader.api.contracts import PullStep
+from ringleader.api.json_lines import FRAMING
 from ringleader.api.openapi import document
 from ringleader.api.reference import HEAD, api_document, pages
-from ringleader.errors import Busy
+from ringleader.errors import Busy, RingLost
 from ringleader.node.response_store import SqliteResponses
-from tests.api.scripted import CALLS, HELLO, MODEL, NOW, WEATHER, ScriptedNode
+from ringleader.values import (
+    ArgumentsDelta,
+    CallStarted,
+    Finished,
+    ReasoningDelta,
+    TextDelta,
+    TokenLogprob,
+)
+from tests.api.scripted import CALLS, HELLO, MODEL, NOW, USAGE, WEATHER, ScriptedNode
+from tests.api.scripted_library import ScriptedLibrary
 from tests.unit.api.test_app import http
 from tests.unit.api.test_tokens import Letters
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
 CHAT: Any = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}]}
 ASK: Any = {"model": MODEL, "input": "hi"}
+MESSAGES: Any = {**CHAT, "max_tokens": 9}
+CLAUDES: Any = [{"name": "get_weather", "input_schema": {}}, {"name": "now", "input_schema": {}}]
+THINKING: Any = {"thinking": {"type": "adaptive"}, "context_management": {"edits": []}}
+OLLAMA: Any = CHAT
+CUT: Any = [ReasoningDelta("hm"), CallStarted(0, "now"), ArgumentsDelta(0, '{"a": '), Finished("length", USAGE)]
+SCORED: Any = [TextDelta("Hi", (1,), (TokenLogprob(1, -0.5, ((2, -1.0),)),)), Finished("stop", USAGE)]
+WARNED: Any = [TextDelta("a"), Finished("stop", USAGE, stopped_by="x", warnings=("w",))]
+LOST: Any = [TextDelta("a"), RingLost("gone")]
+STREAMED = {"calls": CALLS, "text": HELLO, "cut": CUT, "scored": SCORED, "warned": WARNED, "lost": LOST}
 FLAT: Any = [{"type": "function", "name": "get_weather"}, {"type": "function", "name": "now"}]
 
 
@@ -75,13 +95,24 @@ async def test_a_node_serves_it() -> None:
         ("/tokenize", {"model": MODEL, "prompt": "hi"}, HELLO),
         ("/detokenize", {"model": MODEL, "tokens": [97]}, HELLO),
         ("/v1/responses/input_tokens", ASK, HELLO),
+        ("/v1/messages", MESSAGES, HELLO),
+        ("/v1/messages", {**MESSAGES, "tools": CLAUDES, **THINKING}, CALLS),
+        ("/v1/messages", MESSAGES, CUT),
+        ("/v1/messages/count_tokens", {"model": MODEL, "messages": MESSAGES["messages"]}, HELLO),
+        ("/api/chat", {**OLLAMA, "stream": False}, HELLO),
+        ("/api/chat", {**OLLAMA, "stream": False, "tools": [WEATHER, NOW]}, CALLS),
+        ("/api/chat", {"model": MODEL, "stream": False}, HELLO),
+        ("/api/chat", {**OLLAMA, "stream": False, "logprobs": True}, SCORED),
+        ("/api/generate", {"model": MODEL, "prompt": "hi", "stream": False}, WARNED),
+        ("/api/show", {"model": MODEL}, HELLO),
+        ("/api/pull", {"model": MODEL, "stream": False}, HELLO),
     ],
 )
 async def test_what_is_asked_and_what_is_answered_are_as_they_are_told(path: str, body: Any, steps: Any) -> None:
     told = api_document()
     asked = told["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
     check(body, {**asked, "components": told["components"]})
-    async with http(ScriptedNode(steps), tokenizing=Letters()) as session:
+    async with http(ScriptedNode(steps), tokenizing=Letters(), library=ScriptedLibrary(thinks=True)) as session:
         async with session.post(path, json=body) as response:
             assert response.status == 200
             check(await response.json(), schema_of(path, "post"))
@@ -102,9 +133,34 @@ async def test_what_is_streamed_is_as_it_is_told(path: str, body: Any) -> None:
         check(json.loads(event), schema)
 
 
+@pytest.mark.parametrize("steps", STREAMED.values(), ids=STREAMED)
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/messages", {**MESSAGES, "tools": CLAUDES, **THINKING}),
+        ("/api/chat", {**OLLAMA, "tools": [WEATHER, NOW], "think": True}),
+        ("/api/generate", {"model": MODEL, "prompt": "hi"}),
+        ("/api/pull", {"model": MODEL}),
+    ],
+)
+async def test_what_the_other_doors_stream_is_as_it_is_told(path: str, body: Any, steps: Any) -> None:
+    kind = "text/event-stream" if path.startswith("/v1") else FRAMING
+    schema = schema_of(path, "post", kind=kind)
+    pull = [PullStep("fetching", 1, 2), *(step for step in steps if isinstance(step, Exception))]
+    async with http(ScriptedNode(steps), library=ScriptedLibrary(pull, thinks=True)) as session:
+        async with session.post(path, json={**body, "stream": True}) as response:
+            assert response.content_type == kind
+            text = await response.text()
+    lines = [line.removeprefix("data: ") for line in text.split("\n") if line.startswith(("data: {", "{"))]
+    assert lines
+    for line in lines:
+        check(json.loads(line), schema)
+    assert ("error" in json.loads(lines[-1])) == (steps is LOST)
+
+
 async def test_models_and_stored_responses_are_as_they_are_told(tmp_path: Path) -> None:
     store = SqliteResponses(tmp_path / "r.sqlite")
-    async with http(ScriptedNode(), responses=store) as session:
+    async with http(ScriptedNode(), responses=store, library=ScriptedLibrary()) as session:
         async with session.post("/v1/responses", json=ASK) as response:
             made = (await response.json())["id"]
         for path, at in (
@@ -113,9 +169,13 @@ async def test_models_and_stored_responses_are_as_they_are_told(tmp_path: Path) 
             ("/v1/responses/{id}", f"/v1/responses/{made}"),
             ("/v1/responses/{id}/input_items", f"/v1/responses/{made}/input_items"),
             ("/health", "/health"),
+            ("/api/version", "/api/version"),
+            ("/api/tags", "/api/tags"),
+            ("/api/ps", "/api/ps"),
         ):
-            async with session.get(at) as response:
-                check(await response.json(), schema_of(path, "get"))
+            for headers in ({}, {"anthropic-version": "2023-06-01"}):
+                async with session.get(at, headers=headers) as response:
+                    check(await response.json(), schema_of(path, "get"))
         async with session.delete(f"/v1/responses/{made}") as response:
             check(await response.json(), schema_of("/v1/responses/{id}", "delete"))
     await store.close()
@@ -123,9 +183,11 @@ async def test_models_and_stored_responses_are_as_they_are_told(tmp_path: Path) 
 
 async def test_errors_are_as_they_are_told() -> None:
     async with http(ScriptedNode(refuse=Busy("full"))) as session:
-        for body in ({}, CHAT):
-            async with session.post("/v1/chat/completions", json=body) as response:
-                check(await response.json(), schema_of("/v1/chat/completions", "post", "default"))
+        for path, good in (("/v1/chat/completions", CHAT), ("/v1/messages", MESSAGES), ("/api/chat", OLLAMA)):
+            for body in ({}, good):
+                async with session.post(path, json=body) as response:
+                    assert response.status >= 400
+                    check(await response.json(), schema_of(path, "post", "default"))
 
 
 def test_the_pages_of_the_reference_are_those_that_are_committed() -> None:
