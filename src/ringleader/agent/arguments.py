@@ -16,10 +16,12 @@ import referencing.exceptions
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
+from ringleader.agent.characters import whole_text
 from ringleader.agent.docstrings import Docstring
 from ringleader.errors import ContractFault
 from ringleader.values import Json
 
+FAULT_CHARS_MAX = 400  # of one fault: jsonschema repeats the whole value in it
 FAULTS_SHOWN_MAX = 8  # of one call's arguments: a model mends what it reads first
 _HALF = re.compile(r"\\u[dD]|[\ud800-\udfff]")
 _KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -134,8 +136,7 @@ def read_object(raw: str | Mapping[str, Json], tool: str) -> Mapping[str, Json]:
 
 def _whole(read: dict[str, Json]) -> dict[str, Json]:
     """Halves of characters, which JSON can spell and nothing else can hold, become U+FFFD as in any decoder."""
-    text = json.dumps(read, ensure_ascii=False).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return dict(json.loads(text))
+    return dict(json.loads(whole_text(json.dumps(read, ensure_ascii=False))))
 
 
 def check(model: type[BaseModel], raw: Mapping[str, Json], tool: str) -> dict[str, Any]:
@@ -161,7 +162,10 @@ def check_by_schema(schema: Mapping[str, Json], raw: Mapping[str, Json], tool: s
     """
     validator = _FOREIGN(schema, registry=referencing.Registry())  # an empty one: nothing is fetched for a $ref
     try:
-        faults = [f"{fault.json_path.removeprefix('$.')}: {fault.message}" for fault in validator.iter_errors(raw)]
+        faults = [
+            f"{fault.json_path.removeprefix('$.')}: {fault.message[:FAULT_CHARS_MAX]}"
+            for fault in validator.iter_errors(raw)
+        ]
     except (referencing.exceptions.Unresolvable, RecursionError) as broken:
         raise BadArguments(f"the schema of {tool} cannot be checked against: {broken}") from broken
     if faults:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ringleader.agent.backends.faults import BackendGarbled
+from ringleader.agent.characters import whole_text
 from ringleader.values import Json
 
 CALLS_READ_MAX = 128  # of one turn: more is no answer but a model that has lost its way
@@ -119,14 +120,26 @@ def _usage(tokens: Tokens) -> dict[str, int]:
 
 
 def _no_null(value: Any) -> Any:
-    return "" if value is None else value
+    return "" if value is None else _whole_text(value)
+
+
+def _whole_text(value: Any) -> Any:
+    return whole_text(value) if isinstance(value, str) else value
+
+
+def _name_or_none(value: Any) -> Any:
+    return _whole_text(value) if isinstance(value, str) else ""
+
+
+def _count(value: Any) -> Any:
+    return 0 if value is None else value
 
 
 def _as_text(arguments: Any) -> Any:
     """Some servers send arguments as the object itself, or leave them out where there are none."""
     if arguments is None or arguments == "":
         return "{}"
-    return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, Mapping) else arguments
+    return _whole_text(json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, Mapping) else arguments)
 
 
 def _known_finish(value: Any) -> Any:
@@ -139,7 +152,7 @@ class _Wire(BaseModel):
 
 
 class _FunctionWire(_Wire):
-    name: Annotated[str, Field(min_length=1)]
+    name: Annotated[str, Field(min_length=1), BeforeValidator(_whole_text)]
     arguments: Annotated[str, BeforeValidator(_as_text)] = "{}"
 
 
@@ -149,8 +162,8 @@ class _CallWire(_Wire):
 
 
 class _UsageWire(_Wire):
-    prompt_tokens: Annotated[int, Field(ge=0)] = 0
-    completion_tokens: Annotated[int, Field(ge=0)] = 0
+    prompt_tokens: Annotated[int, Field(ge=0), BeforeValidator(_count)] = 0
+    completion_tokens: Annotated[int, Field(ge=0), BeforeValidator(_count)] = 0
 
 
 class _CompletionWire(_Wire):
@@ -164,4 +177,4 @@ class _CompletionWire(_Wire):
         Literal["stop", "length", "tool_calls", "content_filter"], BeforeValidator(_known_finish)
     ] = "stop"
     usage: _UsageWire | None = None
-    model: Annotated[str, BeforeValidator(_no_null)] = ""
+    model: Annotated[str, BeforeValidator(_name_or_none)] = ""

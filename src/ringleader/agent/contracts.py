@@ -26,6 +26,7 @@ from ringleader.agent.arguments import (
     read_object,
     schema_of,
 )
+from ringleader.agent.characters import whole_text
 from ringleader.agent.choice import normalize_tool_choice
 from ringleader.agent.docstrings import read_docstring
 from ringleader.agent.threads import in_thread
@@ -144,25 +145,28 @@ class ToolContract:
                 return ToolResult(f"{self.name} was given up after {self.timeout_s:g} s", failure="timeout")
             return self._failed(late)
         except ToolFault as told:
-            return ToolResult(str(told), failure="failed")
+            return ToolResult(_shortened(whole_text(str(told)), self.result_chars_max), failure="failed")
         except Exception as error:  # noqa: BLE001 - a tool is foreign code, and its failure is the model's to hear of
             return self._failed(error)
         return self._checked(value)
 
     def _failed(self, error: Exception) -> ToolResult:
         log.warning("tool %s failed", self.name, exc_info=error)
-        return ToolResult(f"{self.name} failed: {type(error).__name__}: {error}"[:2000], failure="failed")
+        return ToolResult(whole_text(f"{self.name} failed: {_named(error)}"[:2000]), failure="failed")
 
     def _checked(self, value: Any) -> ToolResult:
         if isinstance(value, ToolResult):  # the tool has its own text for the model
-            return replace(value, text=_shortened(value.text, self.result_chars_max))
+            return replace(value, text=_shortened(whole_text(value.text), self.result_chars_max))
         checker: TypeAdapter[Any] = self.result or TypeAdapter(Any)
         try:
+            if isinstance(value, Iterator):
+                raise ValueError("an iterator has no end that could be known")
             plain = checker.dump_python(checker.validate_python(value, strict=True), mode="json")
-        except (ValidationError, ValueError) as wrong:  # ValueError: what no JSON can say
+            text = whole_text(_rendered(plain))
+        except (ValidationError, ValueError, RecursionError) as wrong:  # ValueError: what no JSON can say
             log.warning("tool %s returned what it does not promise: %s", self.name, wrong)
             return ToolResult(f"{self.name} returned a value that it does not promise; not used", failure="bad_result")
-        return ToolResult(_shortened(_rendered(plain), self.result_chars_max), plain)
+        return ToolResult(_shortened(text, self.result_chars_max), plain)
 
 
 Tool = ToolContract  # the short name
@@ -285,11 +289,26 @@ def _with_tiers(tiers: Mapping[str, int]) -> str:
     return ", ".join(f"{name} (tier {tier})" for name, tier in tiers.items())
 
 
+def _named(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - foreign code again: an error that cannot even say itself
+        return type(error).__name__
+
+
 async def _run(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    if inspect.iscoroutinefunction(function):
-        return await function(**arguments)
-    returned = await in_thread(function, arguments)
-    return await returned if inspect.isawaitable(returned) else returned
+    try:
+        if inspect.iscoroutinefunction(function):
+            return await function(**arguments)
+        returned = await in_thread(function, arguments)
+        return await returned if inspect.isawaitable(returned) else returned
+    except SystemExit as left:  # sys.exit in a tool ends the tool, not the agent
+        raise RuntimeError(f"it ended with {left!r}") from left
+    except asyncio.CancelledError as left:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("something in it was cancelled") from left  # nobody has cancelled the call itself
 
 
 def _rendered(value: Json) -> str:

@@ -195,7 +195,7 @@ class Loop:
         tool = self._tools.get(call.name)
         if tool is None:
             have = ", ".join(self._tools) or "none"
-            return seen.done(f"there is no tool named {call.name!r}. There are: {have}.", "unknown_tool")
+            return seen.done(f"there is no tool named {call.name[:100]!r}. There are: {have}.", "unknown_tool")
         try:
             tool.read(call.arguments)
         except BadArguments as wrong:

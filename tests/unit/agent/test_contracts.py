@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import threading
@@ -201,6 +202,69 @@ async def test_an_unexpected_error_is_a_result_and_never_raises(error: BaseExcep
 
     result = await broken.call("")
     assert result.failure == "failed" and result.text.startswith("broken failed")
+
+    @tool(tier=0)
+    async def broken_later() -> str:
+        """Breaks."""
+        raise error
+
+    result = await broken_later.call("")
+    assert result.failure == "failed" and result.text.startswith("broken_later failed")
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (Unspeakable(), "broken failed: Unspeakable"),
+        (RuntimeError("half \ud800"), "broken failed: RuntimeError: half \ufffd"),
+        (ToolFault("half \ud800"), "half \ufffd"),
+        (asyncio.CancelledError(), "broken failed: RuntimeError: something in it was cancelled"),
+    ],
+)
+async def test_what_an_error_says_can_always_be_carried_on(error: BaseException, words: str) -> None:
+    @tool(tier=0)
+    async def broken() -> str:
+        """Breaks."""
+        raise error
+
+    result = await broken.call("")
+    assert (result.failure, result.text) == ("failed", words)
+
+
+@pytest.mark.parametrize(
+    ("returned", "text", "failure"),
+    [
+        ("half \ud800", "half \ufffd", None),
+        (b"abc", "abc", None),
+        (None, "done", None),
+        ("x" * 100, "xxxxxxxxxx\n[cut here: the first 10 of 100 characters; ask for less at once]", None),
+        (b"\xff", "returned a value that it does not promise", "bad_result"),
+        (itertools.count(), "returned a value that it does not promise", "bad_result"),
+        (10**6000, "returned a value that it does not promise", "bad_result"),
+        (object(), "returned a value that it does not promise", "bad_result"),
+    ],
+    ids=["half a character", "bytes", "None", "much", "bytes that are no text", "no end", "a large number", "no JSON"],
+)
+async def test_whatever_a_tool_returns_is_a_text_or_a_failure(returned: Any, text: str, failure: str | None) -> None:
+    @tool(tier=0, result_chars_max=10)
+    def give() -> Any:
+        """Gives."""
+        return returned
+
+    result = await give.call("")
+    assert text in result.text and result.failure == failure
+
+
+def test_a_fault_of_large_arguments_is_no_large_text() -> None:
+    foreign = ToolContract("far", "Is far.", run=print, parameters={"properties": {"n": {"type": "integer"}}})
+    with pytest.raises(BadArguments) as caught:
+        foreign.read({"n": "x" * 1_000_000})
+    assert len(str(caught.value)) < 1000
 
 
 async def test_a_tool_that_hangs_is_given_up_in_time() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ringleader.agent.backends.contracts import Piece, Whole
 from ringleader.agent.backends.faults import BackendFailed, BackendGarbled
-from ringleader.agent.backends.sdk import RETRIES_MAX, TIMEOUT_S, plain, sdk_faults
+from ringleader.agent.backends.sdk import RETRIES_MAX, TIMEOUT_S, as_text, plain, readable, sdk_faults
 from ringleader.agent.backends.settings import address, needed
 from ringleader.agent.choice import normalize_tool_choice
 from ringleader.agent.extra import extra
@@ -91,7 +91,8 @@ class AnthropicBackend:
             answer = plain(await self._client.messages.create(**body))
         if not isinstance(answer.get("content"), list):
             raise BackendGarbled(f"{self._who} gave an answer without content. {self._hint}")
-        return _completion(answer["content"], answer.get("stop_reason"), answer.get("usage"), answer.get("model"))
+        with readable(self._who, self._hint):
+            return _completion(answer["content"], answer.get("stop_reason"), answer.get("usage"), answer.get("model"))
 
     async def stream_chat(
         self,
@@ -108,11 +109,17 @@ class AnthropicBackend:
         with self._faults():
             async with await self._client.messages.create(**body, stream=True) as stream:
                 async for event in stream:
-                    for piece in gathered.add(plain(event)):
+                    with readable(self._who, self._hint):
+                        pieces = tuple(gathered.add(plain(event)))
+                    for piece in pieces:
                         yield piece
+        if not gathered.begun:
+            raise BackendGarbled(f"{self._who} gave no stream of an answer. {self._hint}")
         if not gathered.finish:
             raise BackendFailed(f"{self._who} broke its answer off in the middle. Try again")
-        yield Whole(gathered.completion())
+        with readable(self._who, self._hint):
+            whole = gathered.completion()
+        yield Whole(whole)
 
     @property
     def _who(self) -> str:
@@ -263,6 +270,7 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.finish = ""
+        self.begun = False
         self._blocks: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, str] = {}
         self._usage: dict[str, Any] = {}
@@ -271,6 +279,7 @@ class _Gathered:
     def add(self, event: dict[str, Any]) -> Iterator[Piece]:
         """Takes an event in; gives what of it a person may read."""
         kind = event.get("type")
+        self.begun = self.begun or kind in ("message_start", "content_block_start", "content_block_delta")
         if kind == "message_start":
             self._model = event["message"].get("model")
             self._usage |= _given(event["message"].get("usage"))
@@ -286,7 +295,7 @@ class _Gathered:
         block = self._blocks.setdefault(index, {"type": "text", "text": ""})
         if text := delta.get("text"):
             block["text"] = (block.get("text") or "") + text
-            yield Piece("text", text)
+            yield Piece("text", as_text(text))
         elif thought := delta.get("thinking"):
             block["thinking"] = (block.get("thinking") or "") + thought
             yield Piece("reasoning", thought)

@@ -6,13 +6,14 @@ refuse the one without the other.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ringleader.agent.backends.contracts import Piece, Whole
 from ringleader.agent.backends.faults import BackendFailed, BackendGarbled
-from ringleader.agent.backends.sdk import RETRIES_MAX, TIMEOUT_S, plain, sdk_faults
+from ringleader.agent.backends.sdk import RETRIES_MAX, TIMEOUT_S, as_text, plain, readable, sdk_faults
 from ringleader.agent.choice import normalize_tool_choice
 from ringleader.agent.extra import extra
 from ringleader.values import Json
@@ -94,6 +95,7 @@ class ChatCompletions:
         body = await self._body(messages, tools, tool_choice, max_tokens, temperature)
         with self._faults():
             answer = await self._client.chat.completions.create(**body, **self._options())
+        with readable(self._who, self._hint):
             return self._whole(answer)
 
     async def stream_chat(
@@ -112,8 +114,12 @@ class ChatCompletions:
         with self._faults():
             async with await self._client.chat.completions.create(**body, **self._options()) as stream:
                 async for chunk in stream:
-                    for piece in gathered.add(plain(chunk)):
+                    with readable(self._who, self._hint):
+                        pieces = tuple(gathered.add(plain(chunk)))
+                    for piece in pieces:
                         yield piece
+        if not gathered.begun:
+            raise BackendGarbled(f"{self._who} gave no stream of an answer. {self._hint}")
         if not gathered.finish:
             raise BackendFailed(f"{self._who} broke its answer off in the middle. Try again")
         yield Whole(gathered.completion())
@@ -159,7 +165,7 @@ class ChatCompletions:
             raise BackendGarbled(f"{self._who} gave an answer without choices[0].message. {self._hint}")
         message = choices[0]["message"]
         return {
-            "content": message.get("content"),
+            "content": message.get("content") or message.get("refusal"),
             "reasoning": message.get("reasoning_content") or message.get("reasoning"),
             "tool_calls": message.get("tool_calls") or [],
             "finish_reason": choices[0].get("finish_reason"),
@@ -180,6 +186,7 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.finish = ""
+        self.begun = False
         self._content: list[str] = []
         self._reasoning: list[str] = []
         self._calls: dict[int, dict[str, Any]] = {}
@@ -191,25 +198,30 @@ class _Gathered:
         self._usage = chunk.get("usage") or self._usage
         self._model = chunk.get("model") or self._model
         for choice in (chunk.get("choices") or [])[:1]:
+            self.begun = True
             self.finish = choice.get("finish_reason") or self.finish
             delta = choice.get("delta") or {}
             if thought := delta.get("reasoning_content") or delta.get("reasoning"):
-                self._reasoning.append(thought)
+                self._reasoning.append(as_text(thought))
                 yield Piece("reasoning", thought)
-            if text := delta.get("content"):
-                self._content.append(text)
+            if text := delta.get("content") or delta.get("refusal"):
+                self._content.append(as_text(text))
                 yield Piece("text", text)
             for part in delta.get("tool_calls") or []:
                 self._part(part)
 
     def _part(self, part: dict[str, Any]) -> None:
-        """Some servers leave the index out and send calls whole."""
-        index = part["index"] if part.get("index") is not None else len(self._calls)
-        call = self._calls.setdefault(index, {"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
+        """Some servers leave the index out: then an id or a name begins a call, and what has neither goes on with one."""
         function = part.get("function") or {}
+        index = part.get("index")
+        if index is None:
+            index = max(self._calls, default=-1) + (1 if part.get("id") or function.get("name") else 0)
+        call = self._calls.setdefault(index, {"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
         call["id"] = part.get("id") or call["id"]
         call["function"]["name"] += function.get("name") or ""
-        call["function"]["arguments"] += function.get("arguments") or ""
+        arguments = function.get("arguments") or ""
+        whole = isinstance(arguments, Mapping)  # servers that send calls whole may send the object itself
+        call["function"]["arguments"] += json.dumps(arguments, ensure_ascii=False) if whole else arguments
 
     def completion(self) -> dict[str, Json]:
         """The canonical dict of what came."""

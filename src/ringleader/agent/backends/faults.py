@@ -61,6 +61,14 @@ def fault_of_status(status: int, detail: str, who: str, hint: str) -> Ringleader
     return BackendFailed(f"{said}. Try again")
 
 
+def fault_in_stream(detail: str, who: str) -> RingleaderError:
+    """The fault of an error that a stream holds; providers say there in words what is a status elsewhere."""
+    said = f"{who} failed in the middle of its answer: {shortened(detail)}"
+    if "overloaded" in detail.lower() or "rate_limit" in detail:
+        return BackendBusy(f"{said}. Wait a while")
+    return BackendFailed(said)
+
+
 def fault_of_connection(error: BaseException, who: str, hint: str) -> RingleaderError:
     """The fault of a connection that was not made, or was lost (the SDKs raise one kind for both)."""
     cause = error.__cause__ or error

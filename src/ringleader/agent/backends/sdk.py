@@ -11,6 +11,7 @@ from ringleader.agent.backends.faults import (
     BackendFailed,
     BackendGarbled,
     detail_of,
+    fault_in_stream,
     fault_of_connection,
     fault_of_status,
 )
@@ -26,6 +27,8 @@ def sdk_faults(sdk: Any, who: str, hint: str) -> Iterator[None]:
         yield
     except sdk.APIStatusError as error:
         detail = detail_of(error.body, error.message)
+        if error.status_code < 400:  # it was said in the middle of a stream that had begun well
+            raise fault_in_stream(detail, who) from error
         raise fault_of_status(error.status_code, detail, who, hint) from error
     except sdk.APITimeoutError as error:
         raise BackendFailed(f"{who} did not answer in time. Try again") from error
@@ -34,12 +37,25 @@ def sdk_faults(sdk: Any, who: str, hint: str) -> Iterator[None]:
     except (sdk.APIResponseValidationError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise BackendGarbled(f"what came from {who} is not JSON. {hint}") from error
     except sdk.APIError as error:  # an error in the middle of a stream
-        raise BackendFailed(f"{who} failed: {detail_of(error.body, error.message)}") from error
+        raise fault_in_stream(detail_of(error.body, error.message), who) from error
     except Exception as error:
         # In the middle of a stream the HTTP library's own come through; which library it is depends on the SDK's age.
         if type(error).__module__.partition(".")[0] not in ("httpx", "httpx2"):
             raise
         raise fault_of_connection(error, who, hint) from error
+
+
+@contextmanager
+def readable(who: str, hint: str) -> Iterator[None]:
+    """Around the reading of what came: a field of another type than the protocol's is the provider's fault.
+
+    Raises:
+        BackendGarbled: says so.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BackendGarbled(f"{who} gave an answer that cannot be read ({error}). {hint}") from error
 
 
 def plain(answer: object) -> dict[str, Any]:
@@ -50,3 +66,10 @@ def plain(answer: object) -> dict[str, Any]:
     dump = getattr(answer, "model_dump", None)
     found = dump(mode="json", warnings=False) if dump is not None else answer
     return found if isinstance(found, dict) else {}
+
+
+def as_text(value: object) -> str:
+    """Raises TypeError for what is no text, before anybody is shown it."""
+    if not isinstance(value, str):
+        raise TypeError(f"a text is {type(value).__name__}")
+    return value

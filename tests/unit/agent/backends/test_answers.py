@@ -20,7 +20,7 @@ from ringleader.agent.backends.faults import (
 from ringleader.agent.completions import Tokens, read_completion
 from ringleader.errors import ContextTooLong, NodeUnreachable
 from tests.unit.agent.backends.doors import NAMES, at_stub, opened, turn
-from tests.unit.agent.backends.recorded import STREAMED, WHOLE
+from tests.unit.agent.backends.recorded import STREAMED, WHOLE, chunk, sse
 from tests.unit.agent.backends.stub import CALLED, KEY, SAID, Refusal, served
 
 ASK = [{"role": "user", "content": "Is it so?"}]
@@ -136,6 +136,74 @@ async def test_an_answer_that_is_none_is_garbled(backend: str, body: str) -> Non
 async def test_a_stream_that_breaks_off_is_a_failure_and_no_short_answer(backend: str) -> None:
     async with at_stub(backend, SAID | {"cut": True}) as (door, _):
         with pytest.raises(BackendFailed, match="in the middle"):
+            await turn(door, True, ASK)
+
+
+VERIFY = {"name": "verify_fact", "arguments": '{"claim": "x"}'}
+
+
+def parts(*calls: Any) -> str:
+    return sse(*(chunk({"tool_calls": [call]}) for call in calls), chunk({}, "tool_calls"))
+
+
+@pytest.mark.parametrize(
+    ("body", "calls"),
+    [
+        (parts({"index": 0, "function": VERIFY}), [("call_0", VERIFY)]),
+        (parts({"index": 0, "id": "a", "function": VERIFY}, {"index": 5, "id": "b", "function": VERIFY}), "ab"),
+        (parts({"id": "a", "function": VERIFY}, {"id": "b", "function": VERIFY}), "ab"),
+        (
+            parts(*({"index": n, "id": "a", "function": VERIFY} for n in (0, 1))),
+            [("a_0", VERIFY), ("a_1", VERIFY)],
+        ),
+        (
+            parts({"id": "a", "function": VERIFY | {"arguments": '{"claim"'}}, {"function": {"arguments": ': "x"}'}}),
+            "a",
+        ),
+        (parts({"index": 0, "id": "a", "function": VERIFY | {"arguments": {"claim": "x"}}}), "a"),
+        (parts({"index": 0, "id": "a\udc00", "function": VERIFY}), [("a\ufffd", VERIFY)]),
+    ],
+    ids=["no id", "gap", "no index", "one id twice", "no index, in pieces", "an object", "half a character"],
+)
+async def test_calls_that_servers_spell_loosely_are_read(body: str, calls: Any) -> None:
+    async with at_stub("openai", Refusal(200, body)) as (door, _):
+        answer, _ = await turn(door, True, ASK, TOOLS)
+    wanted = [(each, VERIFY) for each in calls] if isinstance(calls, str) else calls
+    read = read_completion(answer, "openai")
+    assert [(c.id, {"name": c.name, "arguments": c.arguments}) for c in read.calls] == wanted
+
+
+def blocks(*events: Any) -> str:
+    return sse({"type": "message_start", "message": {"usage": {}}}, *events, named=True, done=False)
+
+
+GARBLED = [
+    ("openai", sse(chunk({"content": 5}), chunk({}, "stop"))),
+    ("openai", sse(chunk({"tool_calls": [None]}))),
+    ("openai", parts({"index": 0, "function": {"name": 5}})),
+    ("openai", sse({"choices": [None]})),
+    ("openai", "data: {oops\n\n"),
+    ("openai", "data: [DONE]\n\n"),
+    ("openai", "<html>welcome</html>"),
+    ("anthropic", blocks({"type": "content_block_start", "index": 0, "content_block": None})),
+    ("anthropic", blocks({"type": "content_block_delta", "index": 0, "delta": None})),
+    ("anthropic", blocks({"type": "content_block_delta", "index": 0, "delta": {"text": 5}})),
+    ("anthropic", sse({"type": "message_stop"}, named=True, done=False)),
+    ("anthropic", "<html>welcome</html>"),
+]
+
+
+@pytest.mark.parametrize(("backend", "body"), GARBLED)
+async def test_a_stream_that_is_none_of_the_protocol_is_garbled(backend: str, body: str) -> None:
+    async with at_stub(backend, Refusal(200, body)) as (door, _):
+        with pytest.raises(BackendGarbled, match=backend):
+            await turn(door, True, ASK)
+
+
+async def test_an_overload_that_is_told_in_a_stream_is_busy_and_no_status() -> None:
+    body = blocks({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
+    async with at_stub("anthropic", Refusal(200, body)) as (door, _):
+        with pytest.raises(BackendBusy, match="in the middle of its answer: Overloaded"):
             await turn(door, True, ASK)
 
 
