@@ -194,8 +194,7 @@ class Loop:
             return seen.done(f"not run: this same call was made {times - 1} times before", "repeated")
         tool = self._tools.get(call.name)
         if tool is None:
-            have = ", ".join(self._tools) or "none"
-            return seen.done(f"there is no tool named {call.name[:100]!r}. There are: {have}.", "unknown_tool")
+            return seen.done(self._unknown(call.name), "unknown_tool")
         try:
             tool.read(call.arguments)
         except BadArguments as wrong:
@@ -205,6 +204,9 @@ class Loop:
             seen = dataclasses.replace(seen, note=note)
         asks = tool.approval == "always" or (tool.approval == "once" and call.name not in state.permitted)
         return dataclasses.replace(seen, standing="asked") if asks else seen
+
+    def _unknown(self, name: str) -> str:
+        return f"there is no tool named {name[:100]!r}. There are: {', '.join(self._tools) or 'none'}."
 
     # ------------------------------------------------------------ approval
 
@@ -220,6 +222,9 @@ class Loop:
         for each in state.calls:
             if each.standing != "asked":
                 calls.append(each)
+            elif each.call.name not in self._tools:  # the step goes on without a tool that it had when it came to rest
+                calls.append(each.done(self._unknown(each.call.name), "unknown_tool"))
+                told.append(Tell(_call_ended(calls[-1])))
             elif decided.allowed.get(each.call.id):
                 calls.append(dataclasses.replace(each, standing="ready"))
                 permitted.append(each.call.name)

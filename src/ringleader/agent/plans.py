@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from ringleader.agent.backends.contracts import Backend
 from ringleader.agent.contracts import Registry, build_tool_contracts
 from ringleader.agent.events import Event, StepEnded
-from ringleader.agent.extra import extra
 from ringleader.agent.outcome import Bounds, Outcome
+from ringleader.agent.plan_files import read_yaml
 from ringleader.agent.runner import Approver, Keeper, StepRun
 from ringleader.agent.state import LoopState, restore
 from ringleader.agent.steps import Step
@@ -26,6 +26,7 @@ from ringleader.errors import BadRequest
 from ringleader.values import Json
 
 FILE_BYTES_MAX = 4 * 2**20
+FAULTS_SHOWN_MAX = 4  # of one plan: a name that is written wrongly is two, what is there and what is missing
 STEPS_MAX = 100
 VERSION = 1
 
@@ -186,7 +187,7 @@ def restore_plan(saved: Json) -> tuple[Plan, dict[str, str], LoopState | None]:
 
 
 class _Wire(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)  # `tier: yes` is no 1
 
 
 class _StepWire(_Wire):
@@ -223,30 +224,37 @@ def read_plan(file: Path) -> Plan:
         ExtraMissing: PyYAML is not installed.
     """
     try:
-        if file.stat().st_size > FILE_BYTES_MAX:
-            raise BadRequest(f"{file} has over {FILE_BYTES_MAX} bytes; a plan is a page")
-        text = file.read_text(encoding="utf-8")
+        with file.open("rb") as opened:  # it may be a pipe, and one without an end
+            raw = opened.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         raise BadRequest(f"{file} cannot be read: {error.strerror}", param="--plan") from error
+    if len(raw) > FILE_BYTES_MAX:
+        raise BadRequest(f"{file} has over {FILE_BYTES_MAX} bytes; a plan is a page", param="--plan")
+    try:
+        return parse_plan(raw.decode("utf-8"), str(file))
     except UnicodeDecodeError as error:
         raise BadRequest(f"{file} is no text in UTF-8", param="--plan") from error
-    return parse_plan(text, str(file))
 
 
 def parse_plan(text: str, source: str = "the plan") -> Plan:
     """As `read_plan`, of text."""
-    with extra("yaml"):
-        import yaml
+    read = read_yaml(text, source)
+    if not isinstance(read, dict):
+        what = "is empty" if read is None else f"holds {type(read).__name__} at its top"
+        raise BadRequest(
+            f"{source} {what}; a plan is a mapping with steps, and perhaps roles and bounds", param="--plan"
+        )
     try:
-        wire = _PlanWire.model_validate(yaml.safe_load(text))
-    except (yaml.YAMLError, RecursionError) as error:
-        raise BadRequest(f"{source} is not YAML: {' '.join(str(error).split())}", param="--plan") from error
+        wire = _PlanWire.model_validate(read)
+        given = {name: value for name, value in wire.bounds.model_dump().items() if value is not None}
+        bounds = Bounds(**given)
     except ValidationError as wrong:
-        first = wrong.errors()[0]
-        raise BadRequest(f"{source}: {_place(first['loc'])}: {first['msg']}", param="--plan") from wrong
-    given = {name: value for name, value in wire.bounds.model_dump().items() if value is not None}
+        faults = [f"{_place(fault['loc'])}: {fault['msg']}" for fault in wrong.errors(include_url=False)]
+        raise BadRequest(f"{source}: {'; '.join(faults[:FAULTS_SHOWN_MAX])}", param="--plan") from wrong
+    except BadRequest as wrong:
+        raise BadRequest(f"{source}: bounds.{wrong}", param="--plan") from wrong
     steps = tuple(_planned(each, number, wire.roles) for number, each in enumerate(wire.steps, 1))
-    return Plan(steps, Bounds(**given))
+    return Plan(steps, bounds)
 
 
 def _planned(wire: _StepWire, number: int, roles: Mapping[str, str]) -> Planned:

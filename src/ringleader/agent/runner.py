@@ -81,6 +81,8 @@ class StepRun:
             raise BadRequest(f"step {own.name!r} needs a backend (or {VARIABLE})", param="backend")
         self._backend: Backend = chosen
         self._schemas, bound, choice = build_tool_contracts(own.tier, own.tools, own.tool_choice, registry=registry)
+        if isinstance(step, LoopState) and step.choice not in ("auto", choice):
+            raise BadRequest(f"the saved state of step {own.name!r} is damaged: its choice is not the step's own")
         self._tools = {tool.name: tool for tool in bound}
         self._loop = Loop(bound, bounds or Bounds())
         self._approve, self._keep, self._temperature = approve, keep, temperature

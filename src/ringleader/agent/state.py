@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ringleader.agent.completions import Call, Tokens
 from ringleader.agent.outcome import Outcome
@@ -80,7 +80,31 @@ class LoopState:
         return str(next(spoken, ""))
 
 
+class _Wire(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class _FunctionWire(_Wire):
+    name: str
+    arguments: str
+
+
+class _CallWire(_Wire):
+    id: str
+    function: _FunctionWire
+
+
+class _MessageWire(_Wire):
+    """What the loop reads of its history."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str | None
+    tool_calls: list[_CallWire] = []
+    tool_call_id: str = ""
+
+
 _ADAPTER = TypeAdapter(LoopState)
+_HISTORY = TypeAdapter(Annotated[list[_MessageWire], Field(min_length=1)])
 
 
 def save(state: LoopState, now: float) -> dict[str, Json]:
@@ -98,7 +122,9 @@ def restore(saved: Json) -> LoopState:
     if not isinstance(saved, Mapping) or saved.get("version") != VERSION:
         raise BadRequest("this is no saved state of a step that this version can read")
     try:
-        return _ADAPTER.validate_python({name: value for name, value in saved.items() if name != "version"})
+        state = _ADAPTER.validate_python({name: value for name, value in saved.items() if name != "version"})
+        _HISTORY.validate_python(list(state.messages))
+        return state
     except ValidationError as wrong:
         first = wrong.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

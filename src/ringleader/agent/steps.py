@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ringleader.agent.characters import whole_text
 from ringleader.errors import BadRequest
 from ringleader.values import Json
 
@@ -34,6 +35,12 @@ class Step:
             raise BadRequest(
                 f"the prompt of step {self.name!r} has over {PROMPT_CHARS_MAX:,} characters", param="prompt"
             )
+        for name in ("prompt", "name", "role", "instructions"):
+            if whole_text(getattr(self, name)) != getattr(self, name):
+                raise BadRequest(
+                    f"the {name} of a step holds half a character (bytes that are no UTF-8?): no request can carry it",
+                    param=name,
+                )
         if self.tier < 0:
             raise BadRequest(f"step {self.name!r}: tier must be 0 or more, not {self.tier}", param="tier")
 

@@ -263,11 +263,10 @@ def test_a_cut_answer_says_by_which_bound_and_its_turn_is_asked_for_again(
     game.answer(Completion("half", (), "length", None if written is None else Tokens(0, written)))
     assert (game.outcome.kind, game.outcome.text) == (kind, "half")
     assert words in game.outcome.message
-    ended = game.told[-1]
+    assert game.told[-1].turns == 1
     game.loop = Loop(tuple(REGISTRY), Bounds())
     again = game.start()
-    assert [message["role"] for message in again.messages] == ["user"]
-    assert (ended.turns, game.state.turn) == (1, 1)
+    assert (len(again.messages), game.state.turn) == (1, 1)
 
 
 def test_a_call_that_broke_off_at_the_bound_is_told_as_such_to_the_model_and_to_people() -> None:
@@ -276,9 +275,8 @@ def test_a_call_that_broke_off_at_the_bound_is_told_as_such_to_the_model_and_to_
     broken = Completion("", called(("look", '{"whe')).calls, "length", Tokens(1, 30))
     (again,) = (order for order in game.answer(broken) if isinstance(order, AskModel))
     assert "Your turn was cut at 30 tokens" in again.messages[-1]["content"]
-    assert [event.text for event in game.told if isinstance(event, events.Warned)] == [
-        "turn 1 was cut at 30 tokens, the bound on one turn (answer_tokens_max)"
-    ]
+    (warned,) = (event for event in game.told if isinstance(event, events.Warned))
+    assert warned.text == "turn 1 was cut at 30 tokens, the bound on one turn (answer_tokens_max)"
 
 
 # ---------------------------------------------------------------- repeats
@@ -341,6 +339,15 @@ def test_none_forbids_calls_in_the_first_turn_and_text_ends_the_step() -> None:
 
 
 # ---------------------------------------------------------------- approval
+
+
+def test_a_call_whose_tool_is_gone_when_somebody_allows_it_is_told_as_such() -> None:
+    game = Game(step())
+    game.start()
+    game.answer(called(("ring_bell", {})))
+    game.loop = Loop((), Bounds())
+    again = asked(game.hear(Decided({"c0": True})))
+    assert again.messages[-1]["content"] == "there is no tool named 'ring_bell'. There are: none."
 
 
 def test_a_call_that_writes_waits_for_a_yes_and_the_clock_stands_still() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,17 @@ async def test_a_plan_that_rests_goes_on_from_what_was_kept() -> None:
     [
         ("steps: []", "steps"),
         ("a: [", "not YAML"),
-        ("just text", "valid dictionary"),
+        ("just text", "holds str at its top"),
+        ("", "is empty"),
+        ("n: " + "9" * 5000, "not YAML"),
+        ("steps: [{prompt: p, prompt: q}]", "the key 'prompt' stands twice"),
+        ("steps: [&a {prompt: p, metadata: {me: *a}}]", "contains itself"),
+        (
+            "l: [&a [0, 0], " + ", ".join(f"&{y} [*{x}, *{x}, *{x}, *{x}]" for x, y in pairwise("abcdefghij")) + "]",
+            "values",
+        ),
+        ("steps: [{prompt: p, tier: yes}]", r"steps\[0\].tier"),
+        ("bounds: {wall_s: .nan}\nsteps: [{prompt: p}]", "bounds.wall_s must be"),
         ("steps: [{prompt: ''}]", r"steps\[0\].prompt"),
         ("steps: [{prompt: p, tol: 1}]", r"steps\[0\].tol"),
         ("steps: [{prompt: p, tier: -1}]", r"steps\[0\].tier"),
@@ -140,6 +151,13 @@ def test_a_file_that_cannot_be_read_is_told_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadRequest, match="UTF-8"):
         read_plan(tmp_path / "bytes.yaml")
+    with pytest.raises(BadRequest, match="over 4194304 bytes"):
+        read_plan(Path("/dev/zero"))
+
+
+def test_yaml_that_merges_what_it_has_named_is_read() -> None:
+    plan = parse_plan("steps: [&a {name: a, prompt: p}, {<<: *a, name: b}]")
+    assert [(each.step.name, each.step.prompt) for each in plan.steps] == [("a", "p"), ("b", "p")]
 
 
 @pytest.mark.parametrize("saved", [None, [], {}, {"version": 2}, {"version": 1, "plan": {"steps": 3}}])

@@ -14,10 +14,15 @@ from ringleader.agent.state import CallState, LoopState, restore, save
 from ringleader.agent.steps import Step
 from ringleader.errors import BadRequest
 
+CALLED = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "c", "type": "function", "function": {"name": "a", "arguments": "{}"}}],
+}
 FULL = LoopState(
     Step("do ☀", "check", "checker", 2, ("a", "b"), {"tool_choice": {"type": "tool", "name": "a"}, "x": [1, None]}),
     {"type": "function", "function": {"name": "a"}},
-    ({"role": "user", "content": "do ☀"}, {"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]}),
+    ({"role": "user", "content": "do ☀"}, CALLED),
     phase="deciding",
     turn=3,
     calls_made=4,
@@ -43,7 +48,20 @@ def test_the_clock_of_another_process_does_not_go_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [{"version": 2}, {"turn": "many"}, {"phase": "flying"}, {"step": None}, {"calls": [1]}]
+    "damage",
+    [
+        {"version": 2},
+        {"turn": "many"},
+        {"phase": "flying"},
+        {"step": None},
+        {"calls": [1]},
+        {"messages": []},
+        {"messages": ["x"]},
+        {"messages": [{"content": "x"}]},
+        {"messages": [{"role": "user", "content": 5}]},
+        {"messages": [CALLED | {"tool_calls": [{"id": "c"}]}]},
+        {"messages": [CALLED | {"tool_calls": None}]},
+    ],
 )
 def test_a_damaged_state_is_refused_with_the_place(damage: dict[str, Any]) -> None:
     with pytest.raises(BadRequest, match=r"saved state"):
@@ -71,3 +89,7 @@ def test_a_step_says_what_it_is_missing() -> None:
         Step("  ")
     with pytest.raises(BadRequest, match="tier"):
         Step("x", tier=-1)
+    with pytest.raises(BadRequest, match="the prompt of a step holds half a character"):
+        Step("x \udcff")
+    with pytest.raises(BadRequest, match="the role of a step holds half a character"):
+        Step("x", role="\ud800")

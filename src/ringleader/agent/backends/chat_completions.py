@@ -211,7 +211,7 @@ class _Gathered:
                 self._part(part)
 
     def _part(self, part: dict[str, Any]) -> None:
-        """Some servers leave the index out: then an id or a name begins a call, and what has neither goes on with one."""
+        """Some servers leave the index out: an id or a name begins a call, and what has neither goes on with it."""
         function = part.get("function") or {}
         index = part.get("index")
         if index is None:
