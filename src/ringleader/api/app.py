@@ -140,7 +140,7 @@ async def serve(
     Raises:
         OSError: the address is taken or is not ours.
     """
-    runner = web.AppRunner(
+    runner = malformed.Runner(
         app,
         handler_cancellation=True,
         access_log=None,

@@ -42,7 +42,8 @@ async def read_object(request: web.Request) -> dict[str, Json]:
     except TimeoutError as error:
         raise web.HTTPRequestTimeout(reason=f"the body did not arrive within {BODY_TIMEOUT_S:.0f} s") from error
     except web.RequestPayloadError as error:
-        raise BadRequest(f"The request body could not be read: {error}", code="invalid_body") from error
+        why = " ".join(str(error).rpartition("message:")[2].split())
+        raise BadRequest(f"The request body could not be read: {why}.", code="invalid_body") from error
     return parse_object(raw)
 
 

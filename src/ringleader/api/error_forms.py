@@ -66,5 +66,10 @@ FORMS: tuple[tuple[str, Form], ...] = (
 
 def form_of(request: web.Request) -> Form:
     """The form of the API that `request` speaks."""
-    other = ANTHROPIC if ANTHROPIC_HEADER in request.headers else OPENAI
-    return next((form for prefix, form in FORMS if request.path.startswith(prefix)), other)
+    return form_at(request.path, request.headers)
+
+
+def form_at(path: str, headers: Mapping[str, str]) -> Form:
+    """The form of the API that is served at `path`; of several, what the `headers` say."""
+    other = ANTHROPIC if ANTHROPIC_HEADER in headers else OPENAI
+    return next((form for prefix, form in FORMS if path.startswith(prefix)), other)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from ringleader.api.error_forms import form_of
+from ringleader.api.error_forms import Form, form_of
 from ringleader.api.fault_table import Fault, Kind, fault_of, rule_of
 from ringleader.api.ids import REQUEST, REQUEST_ID, id_headers, new_id
 from ringleader.api.sse import STREAM
@@ -46,9 +46,9 @@ async def faults_middleware(
     return response
 
 
-def fault_response(request: web.Request, fault: Fault) -> web.Response:
-    """The whole HTTP answer for `fault`, as the API of the request has it."""
-    form = form_of(request)
+def fault_response(request: web.Request, fault: Fault, form: Form | None = None) -> web.Response:
+    """The whole HTTP answer for `fault`, in `form`, or as the API of the request has it."""
+    form = form or form_of(request)
     # What tells OpenAI's and Anthropic's SDKs whether trying again can help.
     headers = {"x-should-retry": "true" if fault.retry else "false", **fault.headers}
     return web.json_response(form.body(fault, request[REQUEST_ID]), status=form.status(fault), headers=headers)
