@@ -85,6 +85,8 @@ class Events:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Until the client leaves or the server stops. `?last=N` says how many past events come first."""
         last = _last(request.query.get("last", str(LAST_DEFAULT)))
+        if request.method == "HEAD":  # whose answer would end with the cluster
+            return web.Response(content_type="text/event-stream")
         if self._listeners >= LISTENERS_MAX:
             raise Busy(f"{LISTENERS_MAX} clients listen to this node's events already; end one, or ask another node.")
         self._listeners += 1

@@ -76,6 +76,15 @@ async def test_events_stream_as_they_happen_and_silence_has_comments() -> None:
                     pass
 
 
+async def test_who_asks_for_headers_only_is_answered_at_once() -> None:
+    async with served(ScriptedNode()) as server, aiohttp.ClientSession(server.url) as session:
+        async with asyncio.timeout(DEADLINE_S), session.head("/v1/cluster/events") as response:
+            assert (response.status, response.content_type) == (200, "text/event-stream")
+            assert await response.read() == b""
+        async with session.head("/v1/cluster/events", params={"last": "x"}) as response:
+            assert response.status == 400
+
+
 async def test_a_listener_does_not_hold_up_the_end_of_the_server() -> None:
     node = ScriptedNode()
     node.picture["events"] = [ONE]
