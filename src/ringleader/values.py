@@ -5,6 +5,7 @@ Every room may import this module; it imports none of them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NewType
@@ -15,6 +16,17 @@ RequestId = NewType("RequestId", str)
 PlanHash = NewType("PlanHash", str)  # 32 hexadecimal digits
 
 Json = Any  # a decoded JSON value; narrowed where it is read
+
+
+def shown(value: Json) -> str:
+    """`value` for an error message: short, whatever the client sent. As JSON, but strings stand in single quotes."""
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
+        return "an integer of hundreds of digits"
+    if isinstance(value, str):
+        text = f"'{value[:65]}'" if value.isprintable() else f"'{json.dumps(value[:65])[1:-1]}'"
+    else:
+        text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 64 else text[:61] + "..."
 
 
 # ---------------------------------------------------------------- models and where they lie

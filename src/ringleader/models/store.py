@@ -27,7 +27,7 @@ from ringleader.models.embedded import make_embedded
 from ringleader.models.headers import activation_dtype, read_costs, read_headers
 from ringleader.models.hub import fetch_repository
 from ringleader.models.reporter import Reporter
-from ringleader.values import ModelId
+from ringleader.values import ModelId, shown
 
 State = Literal["ready", "broken", "interrupted", "not pulled"]
 
@@ -121,11 +121,13 @@ class Store:
 
         Raises:
             UnknownModel: neither a short name nor a repository that the hub has.
-            BadRequest: `reference` is a path, or `weights` was given for a model that comes as it is.
+            BadRequest: `reference` is a path or can be no name, or `weights` was given for a model that comes as it is.
             ModelFault: network, disk, or corrupt files; the message names them and what to do next.
         """
         if reference.startswith(PATH_STARTS):
             raise BadRequest(f"{reference} is a path: it is served as it is, there is nothing to pull", param="model")
+        if not NAME.fullmatch(reference) and not SHORT.fullmatch(reference):
+            raise BadRequest(f"{_no_name(reference)} or hf:org/name", param="model")
         directory = _directory_name(reference)
         if SEPARATOR not in directory and directory not in self._catalogue:
             raise UnknownModel(self._advice(reference), param="model")
@@ -237,11 +239,11 @@ def _directory_name(reference: str) -> str:
         return f"{found['organisation']}{SEPARATOR}{found['name']}"
     if SHORT.fullmatch(reference):
         return reference
-    raise UnknownModel(
-        f"{reference[:200]!r} is no model name; write a short name ({_short_names()}), org/name, hf:org/name, "
-        "or a path that begins with / or ./",
-        param="model",
-    )
+    raise UnknownModel(f"{_no_name(reference)}, hf:org/name, or a path that begins with / or ./", param="model")
+
+
+def _no_name(reference: str) -> str:
+    return f"{shown(reference)} is no model name; write a short name ({_short_names()}), org/name"
 
 
 def _shown(directory_name: str) -> str:

@@ -105,9 +105,12 @@ def test_an_unknown_model_gets_the_nearest_name_and_the_next_step(store: Store, 
     ],
 )
 def test_what_can_be_no_name_is_refused(store: Store, reference: str) -> None:
-    for action in (store.resolve, store.remove, lambda name: store.pull(name, Silent())):
+    for action in (store.resolve, store.remove):
         with pytest.raises(UnknownModel):
             action(reference)
+    with pytest.raises(BadRequest, match="is no model name") as caught:
+        store.pull(reference, Silent())
+    assert caught.value.param == "model"
 
 
 # ---------------------------------------------------------------- list
