@@ -272,7 +272,7 @@ BAD: dict[str, tuple[dict[str, Any], int, str | None, str | None]] = {
     ),
     "max_tokens 0": ({"max_tokens": 0}, 400, "max_tokens", None),
     "max_tokens negative": ({"max_tokens": -5}, 400, "max_tokens", None),
-    "result without call": ({"messages": ORPHAN}, 400, "messages.[1].role", None),
+    "result without call": ({"messages": ORPHAN}, 400, "messages[1].role", None),
     "token outside the vocabulary": ({"logit_bias": {str(VOCABULARY): 1}}, 400, "logit_bias", None),
 }
 

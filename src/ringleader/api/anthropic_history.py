@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from ringleader.api.anthropic_wire import AnthropicMessageWire, BlockWire, DocumentWire, parse, wrong
+from ringleader.api.body import json_type
 from ringleader.errors import BadRequest
-from ringleader.values import Message, ToolCall
+from ringleader.values import Message, ToolCall, shown
 
 # Claude Code's first system block, for a proxy's books: it changes with each request, and no model should read it.
 BILLING = "x-anthropic-billing-header:"
@@ -196,7 +197,7 @@ def _search_result(block: BlockWire, path: str) -> str:
         if getattr(block, field) is None:
             raise wrong(f"{path}.{field}", "Field required")
     if not isinstance(block.source, str):
-        raise wrong(f"{path}.source", "Input should be a valid string")
+        raise wrong(f"{path}.source", f"Input should be a string, but is {json_type(block.source)}")
     if not (text := _joined(block.content or [], f"{path}.content")):
         raise wrong(f"{path}.content", "at least one text block that is not empty is required")
     head = " ".join(filter(None, (block.title, f"({block.source})" if block.source else "")))
@@ -210,21 +211,21 @@ def _document(block: BlockWire, path: str) -> str:
         parts = parse(DocumentWire, source, f"{path}.source").content
         return "\n".join(filter(None, (block.title, block.context, _joined(parts, f"{path}.source.content"))))
     if source.get("type") != "text" or not isinstance(source.get("data"), str):
-        kind = str(source.get("type", "nothing"))[:32]
-        why = f"documents are read where their source is text, and this is {kind!r}. Send its text"
+        kind = shown(source["type"]) if "type" in source else "nothing"
+        why = f"documents are read where their source is text, and this is {kind}. Send its text"
         raise BadRequest(f"{path}.source: {why}.", param=f"{path}.source", code="unsupported_value")
     return "\n".join(filter(None, (block.title, block.context, str(source["data"]))))
 
 
 def _unread(kind: str, path: str) -> BadRequest:
-    shown = repr(kind[:64])
+    named = shown(kind)
     if kind == "image":
         why = "images are not supported: only text is read here. Describe the image, or leave it out."
     elif kind in _UNREAD or kind.endswith("_tool_result"):
-        why = f"{shown} blocks are not supported: they tell of tools that run on Anthropic's servers. Leave it out."
+        why = f"{named} blocks are not supported: they tell of tools that run on Anthropic's servers. Leave it out."
     elif kind in ("tool_use", "thinking", "redacted_thinking", "tool_result"):
         role = "user" if kind == "tool_result" else "assistant"
-        why = f"{shown} blocks stand in the content of {role} messages only."
+        why = f"{named} blocks stand in the content of {role} messages only."
     else:
-        why = f"{shown} is not a block that is known here. Use text, tool_use, tool_result or thinking."
+        why = f"{named} is not a block that is known here. Use text, tool_use, tool_result or thinking."
     return BadRequest(f"{path}.type: {why}", param=f"{path}.type", code="unsupported_value")

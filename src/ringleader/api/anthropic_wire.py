@@ -9,7 +9,9 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from ringleader.api.validation import Wire
+from ringleader.api.body import json_type
+from ringleader.api.complaints import complaint_of
+from ringleader.api.validation import Wire, schema_of
 from ringleader.errors import BadRequest
 from ringleader.values import Json
 
@@ -127,7 +129,7 @@ class MessagesWire(CountWire):
 class DocumentWire(Wire):
     """The source of a document that is made of blocks."""
 
-    content: Annotated[list[BlockWire], BeforeValidator(_as_blocks)]
+    content: Annotated[list[BlockWire], BeforeValidator(_as_blocks, json_schema_input_type=str | list[BlockWire])]
 
 
 W = TypeVar("W", bound=Wire)
@@ -142,9 +144,9 @@ def parse(kind: type[W], body: dict[str, Json], at: str = "") -> W:
     try:
         return kind.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-    path = ".".join([*filter(None, [at]), *map(str, first["loc"])])
-    raise wrong(path, first["msg"])
+        found = complaint_of(error, body, schema_of(kind))
+    why = f"Input should be {found.expected}, but is {json_type(found.got)}" if found.kind == "type" else found.text
+    raise wrong(".".join([*filter(None, [at]), *map(str, found.path)]), why)
 
 
 def wrong(path: str, why: str) -> BadRequest:

@@ -20,9 +20,20 @@ from ringleader.api.ollama_wire import (
     OptionsWire,
 )
 from ringleader.api.openai_read import INT32_MAX, SEED_MASK
-from ringleader.api.validation import parse, shown
+from ringleader.api.validation import parse
 from ringleader.errors import BadRequest
-from ringleader.values import ChatRequest, ContentFormat, Effort, Json, Message, ModelId, Sampling, Tool, ToolCall
+from ringleader.values import (
+    ChatRequest,
+    ContentFormat,
+    Effort,
+    Json,
+    Message,
+    ModelId,
+    Sampling,
+    Tool,
+    ToolCall,
+    shown,
+)
 
 LATEST = ":latest"  # what its clients add to a name without a tag
 # Ollama's defaults, which its clients count on.

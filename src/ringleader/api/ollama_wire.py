@@ -14,6 +14,7 @@ from ringleader.values import Effort
 # As Go writes them, in which Ollama's clients do: "5m", "1h30m", "-1s"; zero needs no unit.
 _DURATION = re.compile(r"[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)")
 EFFORTS: tuple[Effort, ...] = ("low", "medium", "high", "max")
+STOPS_MAX = 64  # each is looked for at every character of the answer
 
 
 def _as_list(stop: Any) -> Any:
@@ -22,29 +23,36 @@ def _as_list(stop: Any) -> Any:
 
 def _arguments(value: Any) -> Any:
     if value is not None and not isinstance(value, dict | str):
-        raise ValueError("expected an object")
-    if isinstance(value, str) and value and not isinstance(from_json(value), dict):
-        raise ValueError("expected the text of an object")
+        raise ValueError("an object")
+    if isinstance(value, str) and value and not _is_object(value):
+        raise ValueError("an object or its text")
     return value
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(from_json(text), dict)
+    except ValueError:
+        return False
 
 
 def _keep_alive(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, str | int | float | None):
-        raise ValueError("expected seconds, or a duration such as '5m'")
+        raise ValueError("seconds or a duration such as '5m'")
     if isinstance(value, str) and not _DURATION.fullmatch(value):
-        raise ValueError("expected a duration with its unit, such as '5m' or '1h30m'")
+        raise ValueError("a duration with its unit, such as '5m' or '1h30m'")
     return value
 
 
 def _format(value: Any) -> Any:
     if value not in (None, "", "json") and not isinstance(value, dict):
-        raise ValueError("expected 'json' or a JSON schema")
+        raise ValueError("'json' or a JSON schema")
     return value
 
 
 def _think(value: Any) -> Any:
     if value is not None and not isinstance(value, bool) and value not in EFFORTS:
-        raise ValueError(f"expected true, false or one of {', '.join(EFFORTS)}")
+        raise ValueError(f"true, false or one of {', '.join(EFFORTS)}")
     return value
 
 
@@ -106,8 +114,10 @@ class OptionsWire(Wire):
     num_ctx: Annotated[int, Field(ge=0)] | None = None
     stop: Annotated[
         list[Annotated[str, Field(min_length=1)]] | None,
-        Field(max_length=64),
-        BeforeValidator(_as_list, json_schema_input_type=str | list[str] | None),
+        Field(max_length=STOPS_MAX),
+        BeforeValidator(
+            _as_list, json_schema_input_type=str | Annotated[list[str], Field(max_length=STOPS_MAX)] | None
+        ),
     ] = None
     mirostat: int | None = None
     tfs_z: float | None = None

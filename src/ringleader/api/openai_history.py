@@ -9,9 +9,8 @@ from collections import Counter
 from typing import Literal
 
 from ringleader.api.openai_wire import MessageWire, PartWire, ToolCallWire
-from ringleader.api.validation import shown
 from ringleader.errors import BadRequest
-from ringleader.values import Message, ToolCall
+from ringleader.values import Message, ToolCall, shown
 
 _ROLES: dict[str, Literal["system", "user", "assistant", "tool"]] = {
     "system": "system",
@@ -40,9 +39,9 @@ def missing(path: str, why: str = "") -> BadRequest:
 
 
 def _message(wires: list[MessageWire], index: int) -> Message:
-    wire, path = wires[index], f"messages.[{index}]"
+    wire, path = wires[index], f"messages[{index}]"
     _check_fields(wire, path)
-    calls = [_call(call, f"{path}.tool_calls.[{n}]") for n, call in enumerate(wire.tool_calls or [])]
+    calls = [_call(call, f"{path}.tool_calls[{n}]") for n, call in enumerate(wire.tool_calls or [])]
     if wire.function_call is not None:
         calls.append(ToolCall(_function_id(index), wire.function_call.name, wire.function_call.arguments or ""))
     answered = None
@@ -99,7 +98,7 @@ def text_of(parts: list[PartWire], path: str) -> str:
     """The parts joined with nothing between, as chat templates join them. Raises BadRequest for any but text parts."""
     texts = []
     for index, part in enumerate(parts):
-        where = f"{path}.[{index}]"
+        where = f"{path}[{index}]"
         if part.type not in ("text", "refusal"):
             message = f"'{where}.type' {shown(part.type)} is not supported: only text parts are."
             raise BadRequest(message, param=f"{where}.type", code="unsupported_value")
@@ -124,7 +123,7 @@ def _check_results(messages: tuple[Message, ...]) -> None:
     """Each run of tool messages answers the calls of the assistant turn before it, all of them, in any order."""
     owed: Counter[str] = Counter()
     for index, message in enumerate(messages):
-        path = f"messages.[{index}].role"
+        path = f"messages[{index}].role"
         if message.role == "tool":
             assert message.tool_call_id is not None  # checked when the message was read
             if owed[message.tool_call_id] < 1:
@@ -135,7 +134,7 @@ def _check_results(messages: tuple[Message, ...]) -> None:
         else:
             _check_paid(owed, path)
             owed = Counter(call.id for call in message.tool_calls)
-    _check_paid(owed, f"messages.[{len(messages) - 1}].role")
+    _check_paid(owed, f"messages[{len(messages) - 1}].role")
 
 
 def _check_paid(owed: Counter[str], path: str) -> None:

@@ -14,9 +14,9 @@ from ringleader.api.openai_refused import read_thinking, refuse_unserved
 from ringleader.api.openai_tools import ToolsAsked, read_tools
 from ringleader.api.openai_wire import ChatWire, ResponseFormatWire, SamplingWire
 from ringleader.api.priority import priority_of
-from ringleader.api.validation import parse, shown
+from ringleader.api.validation import parse
 from ringleader.errors import BadRequest
-from ringleader.values import ChatRequest, ContentFormat, Json, ModelId, Sampling
+from ringleader.values import ChatRequest, ContentFormat, Json, ModelId, Sampling, shown
 
 INT32_MAX = 2**31 - 1  # beyond any context or vocabulary: larger counts mean "no limit" and travel as this
 SEED_MASK = 2**64 - 1

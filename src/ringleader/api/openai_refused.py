@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
-from ringleader.api.validation import shown
 from ringleader.errors import BadRequest
-from ringleader.values import Effort, Json
+from ringleader.values import Effort, Json, shown
 
 
 @dataclass(frozen=True, slots=True)

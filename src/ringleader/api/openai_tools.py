@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from ringleader.api.openai_history import missing
 from ringleader.api.openai_wire import ChatWire, CustomWire, FunctionWire, ToolWire
-from ringleader.api.validation import shown
 from ringleader.errors import BadRequest, CallerFault
-from ringleader.values import CustomGrammar, Json, Tool
+from ringleader.values import CustomGrammar, Json, Tool, shown
 
 # Every other word that a tool_choice may be is a tool's name.
 MODES = ("none", "auto", "required", "any")

@@ -16,6 +16,7 @@ from ringleader.values import Effort
 # Each choice is a request of its own in the ring, with its own slot and cache: eight take half of the slots that a
 # head runs at once, and leave the other half to other clients.
 CHOICES_MAX = 8
+STOPS_MAX = 4  # as OpenAI has it
 
 
 def _as_parts(content: Any) -> Any:
@@ -139,7 +140,7 @@ class PredictionWire(Wire):
     """Text that is expected in the answer, which comes sooner where that is right; nothing else changes."""
 
     type: Literal["content"]
-    content: Annotated[list[PartWire], BeforeValidator(_as_parts)]
+    content: Annotated[list[PartWire], BeforeValidator(_as_parts, json_schema_input_type=str | list[PartWire])]
 
 
 class StreamOptionsWire(Wire):
@@ -151,8 +152,8 @@ class StreamOptionsWire(Wire):
 
 Stop = Annotated[
     list[Annotated[str, Field(min_length=1)]] | None,
-    Field(max_length=4),
-    BeforeValidator(_as_list, json_schema_input_type=str | list[str] | None),
+    Field(max_length=STOPS_MAX),
+    BeforeValidator(_as_list, json_schema_input_type=str | Annotated[list[str], Field(max_length=STOPS_MAX)] | None),
 ]
 
 # Any JSON, read by `read_effort`, so that what is wrong with it is said in the API's own words.

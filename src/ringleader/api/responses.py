@@ -28,9 +28,8 @@ from ringleader.api.routes import Query, Route
 from ringleader.api.serving import Serving, warning_headers
 from ringleader.api.shapes import DeletedBody, ItemPage, ResponseBody, ResponseEvent
 from ringleader.api.sse import EventStream
-from ringleader.api.validation import shown
 from ringleader.errors import BadRequest, CallerFault, ContextTooLong, NotFound, RingleaderError
-from ringleader.values import Answer, ChatRequest, Json
+from ringleader.values import Answer, ChatRequest, Json, shown
 
 TAG = "responses"
 LIST_MAX = 100

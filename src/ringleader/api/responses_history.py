@@ -12,9 +12,8 @@ from typing import Any
 
 from ringleader.api import responses_items as items
 from ringleader.api.sealed import unseal
-from ringleader.api.validation import shown
 from ringleader.errors import BadRequest
-from ringleader.values import Message, ToolCall
+from ringleader.values import Message, ToolCall, shown
 
 SHELL = "local_shell"
 BETWEEN = "\n\n"  # between two messages of one turn
@@ -56,6 +55,7 @@ class _Turns:
     naming: Naming
     messages: list[Message] = field(default_factory=list)
     owed: dict[str, str] = field(default_factory=dict)  # call id -> the kind of its output
+    cut: dict[str, str] = field(default_factory=dict)  # call id -> where its arguments are, which are no object
     results: list[Message] = field(default_factory=list)
     held: list[Message] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
@@ -75,6 +75,8 @@ class _Turns:
                 if item.words:
                     (self.texts or self.done).append(item.words)
             case items.FunctionCallItem():
+                if not _is_object(item.arguments):
+                    self.cut[item.call_id] = f"{path}.arguments"
                 call = ToolCall(item.call_id, self.naming(item.name, item.namespace), item.arguments)
                 self._called(call, "function_call_output", path)
             case items.CustomCallItem():
@@ -147,9 +149,19 @@ class _Turns:
             listed = ", ".join(list(self.owed)[:8])
             kind = "custom tool" if next(iter(self.owed.values())).startswith("custom") else "function"
             message = f"No tool output found for {kind} call {listed}. Send what each call gave, in an item of its own."
-            raise BadRequest(message, param="input")
+            cut = ", ".join([f"'{self.cut[each]}'" for each in self.owed if each in self.cut][:8])
+            hint = f" {cut} is not the JSON of an object: leave a call out that was cut off." if cut else ""
+            raise BadRequest(message + hint, param="input")
         self._close()
         return tuple(self.messages)
+
+
+def _is_object(arguments: str) -> bool:
+    """Whether they can be a call's arguments; a call without any has them so too."""
+    try:
+        return not arguments.strip() or isinstance(json.loads(arguments), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _reasoning(item: items.ReasoningItem, path: str) -> str:

@@ -9,9 +9,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
 
 from ringleader.api.ids import new_id
 from ringleader.api.responses_hosted import ITEMS, done_elsewhere
-from ringleader.api.validation import Wire, parse, shown
+from ringleader.api.validation import Wire, parse
 from ringleader.errors import BadRequest
-from ringleader.values import Json
+from ringleader.values import Json, shown
 
 Id = Annotated[str, Field(min_length=1)]
 

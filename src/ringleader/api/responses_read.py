@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ringleader.api import responses_items as items
+from ringleader.api.body import json_type
 from ringleader.api.openai_read import INT32_MAX, read_sampling
 from ringleader.api.openai_refused import Refused, read_effort, refuse
 from ringleader.api.openai_tools import ToolsAsked
@@ -15,9 +16,9 @@ from ringleader.api.responses_history import Placed, read_items
 from ringleader.api.responses_hosted import told_in_words
 from ringleader.api.responses_tools import FlatTools, read_flat_tools
 from ringleader.api.responses_wire import ResponsesWire, TextFormat
-from ringleader.api.validation import parse, shown
+from ringleader.api.validation import parse
 from ringleader.errors import BadRequest
-from ringleader.values import ChatRequest, ContentFormat, Effort, Json, ModelId
+from ringleader.values import ChatRequest, ContentFormat, Effort, Json, ModelId, shown
 
 SEALED = "reasoning.encrypted_content"
 LOGPROBS = "message.output_text.logprobs"
@@ -101,9 +102,14 @@ class ResponseAsked:
         wire = self.wire
         own = [_resolved(each, found) for each in self.new]
         top = wire.top_logprobs or 0
+        messages = read_items([*before, *own], wire.instructions, self.tools.shown_name)
+        if not messages:
+            message = "Invalid 'input': no item in it says anything to the model. "
+            message += "Send at least one message: an item with 'role' and 'content'."
+            raise BadRequest(message, param="input", code="empty_array")
         return ChatRequest(
             model=ModelId(wire.model),
-            messages=read_items([*before, *own], wire.instructions, self.tools.shown_name),
+            messages=messages,
             sampling=read_sampling(wire),
             tools=self.calls.tools,
             tool_choice=self.calls.choice,
@@ -150,7 +156,8 @@ def _raw_items(given: Json) -> list[dict[str, Json]]:
     if isinstance(given, str):
         return [{"type": "message", "role": "user", "content": given}]
     if not isinstance(given, list):
-        message = f"Invalid type for 'input': expected a string or an array of items, but got {shown(given)} instead."
+        expected = "expected a string or an array of objects"
+        message = f"Invalid type for 'input': {expected}, but got {json_type(given)} instead."
         raise BadRequest(message, param="input", code="invalid_type")
     return given
 

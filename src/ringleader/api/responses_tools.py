@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ringleader.api.body import json_type
 from ringleader.api.openai_tools import ToolsAsked, checked_tools
 from ringleader.api.responses_history import SHELL
 from ringleader.api.responses_hosted import demanded, is_hosted, not_shown, nothing_else, why_hosted
 from ringleader.api.responses_wire import FlatCustom, FlatFunction, LocalShell, Namespace, ResponsesWire
-from ringleader.api.validation import parse, shown
+from ringleader.api.validation import parse
 from ringleader.errors import BadRequest, CallerFault
-from ringleader.values import CustomGrammar, Json, Tool
+from ringleader.values import CustomGrammar, Json, Tool, shown
 
 _KINDS: Mapping[str, type[Any]] = {
     "function": FlatFunction,
@@ -133,7 +134,7 @@ def _listed(entries: Json, path: str, namespace: str | None) -> list[_Listed | _
     if entries is None:
         return []
     if not isinstance(entries, list):
-        message = f"Invalid type for '{path}': expected an array, but got {shown(entries)} instead."
+        message = f"Invalid type for '{path}': expected an array, but got {json_type(entries)} instead."
         raise BadRequest(message, param=path, code="invalid_type")
     found: list[_Listed | _Hidden] = []
     for index, entry in enumerate(entries):

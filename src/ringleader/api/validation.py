@@ -6,13 +6,16 @@ The words name the field by its path and say what was expected; every API's erro
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ringleader.api.body import json_type
+from ringleader.api.complaints import Complaint, Path, complaint_of
 from ringleader.errors import BadRequest
-from ringleader.values import Json
+from ringleader.values import Json, shown
 
 W = TypeVar("W", bound="Wire")
 
@@ -23,7 +26,7 @@ class Wire(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, allow_inf_nan=False)
 
 
-def parse(wire: type[W], body: Json, at: tuple[int | str, ...] = ()) -> W:
+def parse(wire: type[W], body: Json, at: Path = ()) -> W:
     """`body` as a `wire`; it stands at the path `at` of the request.
 
     Raises:
@@ -32,33 +35,21 @@ def parse(wire: type[W], body: Json, at: tuple[int | str, ...] = ()) -> W:
     try:
         return wire.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-    loc = (*at, *first["loc"])
-    raise _complaint(first["type"], loc, first.get("input"), first.get("ctx") or {}, first["msg"])
+        found = complaint_of(error, body, schema_of(wire))
+    raise _in_words(replace(found, path=(*at, *found.path)))
+
+
+@cache
+def schema_of(wire: type[Wire]) -> dict[str, Any]:
+    """The JSON schema of what a `wire` is read from."""
+    return wire.model_json_schema()
 
 
 def path_of(loc: Sequence[int | str]) -> str:
-    """A field's path as OpenAI writes it: `messages.[1].role`, but `tools[0].function.name`."""
-    dot = "." if loc and loc[0] == "messages" else ""
-    steps = (f"{dot}[{step}]" if isinstance(step, int) else f".{step}" for step in loc)
-    return "".join(steps).removeprefix(".")
+    """A field's path: `messages[1].role`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc).removeprefix(".")
 
 
-_EITHER = {
-    "content": "a string or an array of text parts",
-    "output": "a string or an array of text parts",
-    "stop": "a string or an array of up to 4 strings",
-}
-_EXPECTED = {
-    "string_type": "a string",
-    "int_type": "an integer",
-    "float_type": "a number",
-    "bool_type": "a boolean",
-    "list_type": "an array",
-    "dict_type": "an object",
-    "model_type": "an object",
-    "model_attributes_type": "an object",
-}
 _BOUNDS = {
     "greater_than_equal": ("below_min_value", ">=", "ge"),
     "greater_than": ("below_min_value", ">", "gt"),
@@ -67,38 +58,31 @@ _BOUNDS = {
 }
 
 
-def _complaint(kind: str, loc: tuple[int | str, ...], got: Json, ctx: dict[str, Any], text: str) -> BadRequest:
-    path = path_of(loc)
+def _in_words(found: Complaint) -> BadRequest:
+    path, kind, got, limits = path_of(found.path), found.kind, found.got, found.limits
     if kind == "missing":
         return BadRequest(f"Missing required parameter: '{path}'.", param=path, code="missing_required_parameter")
-    if kind in _EXPECTED:
-        expected = _EITHER.get(str(loc[-1]), _EXPECTED[kind]) if loc else "an object"
-        message = f"Invalid type for '{path}': expected {expected}, but got {json_type(got)} instead."
+    if kind == "type":
+        message = f"Invalid type for '{path}': expected {found.expected}, but got {json_type(got)} instead."
         return BadRequest(message, param=path, code="invalid_type")
+    if kind == "value_error":
+        return BadRequest(f"Invalid '{path}': expected {found.expected}, but got {shown(got)} instead.", param=path)
     if kind in _BOUNDS:
         code, sign, key = _BOUNDS[kind]
-        number = "decimal" if isinstance(got, float) or isinstance(ctx[key], float) else "integer"
-        message = f"Invalid '{path}': expected a value {sign} {ctx[key]:g}, but got {shown(got)} instead."
+        number = "decimal" if isinstance(got, float) or isinstance(limits[key], float) else "integer"
+        message = f"Invalid '{path}': expected a value {sign} {limits[key]:g}, but got {shown(got)} instead."
         return BadRequest(message, param=path, code=f"{number}_{code}")
     if kind == "string_pattern_mismatch":
-        message = f"Invalid '{path}': string does not match pattern. Expected a string that matches '{ctx['pattern']}'."
-        return BadRequest(message, param=path)
+        wanted = f"Expected a string that matches '{limits['pattern']}'."
+        return BadRequest(f"Invalid '{path}': string does not match pattern. {wanted}", param=path)
     if kind == "literal_error":
-        message = f"Invalid value: {shown(got)} for '{path}'. Supported values are: {ctx['expected']}."
+        message = f"Invalid value: {shown(got)} for '{path}'. Supported values are: {limits['expected']}."
         return BadRequest(message, param=path)
     if kind in {"too_short", "string_too_short"}:
         what = "array" if kind == "too_short" else "string"
-        message = f"Invalid '{path}': {what} too short. Expected at least {ctx['min_length']}."
+        message = f"Invalid '{path}': {what} too short. Expected at least {limits['min_length']}."
         return BadRequest(message, param=path, code="empty_array" if what == "array" else "empty_string")
     if kind == "too_long":
-        message = f"Invalid '{path}': too long. Expected at most {ctx['max_length']} entries."
+        message = f"Invalid '{path}': too long. Expected at most {limits['max_length']} entries."
         return BadRequest(message, param=path, code="array_above_max_length")
-    return BadRequest(f"Invalid '{path}': {text}.", param=path)
-
-
-def shown(value: Json) -> str:
-    """`value` for an error message: short, whatever the client sent."""
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
-        return "an integer of hundreds of digits"
-    text = repr(value)
-    return text if len(text) <= 64 else text[:61] + "..."
+    return BadRequest(f"Invalid '{path}': {found.text}.", param=path)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ringleader.language.recursion import is_pointer
-from ringleader.values import Json
+from ringleader.values import Json, shown
 
 # Where schemas stand in a schema: under a name each, in a list, or alone. Everything else is data.
 NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
@@ -46,7 +46,7 @@ def normalised(schema: Mapping[str, Json]) -> dict[str, Json]:
 def _draft(named: Json) -> str:
     """The draft's name as the engine knows it: without regard to http or https, and to a # at its end."""
     if not isinstance(named, str) or not (found := _DRAFT.fullmatch(named)):
-        raise ValueError(f"its '$schema' is {_short(named)}, which is no known draft. Leave it out, or write {DRAFTS}.")
+        raise ValueError(f"its '$schema' is {shown(named)}, which is no known draft. Leave it out, or write {DRAFTS}.")
     scheme, mark = ("http", "#") if found[1].startswith("draft-") else ("https", "")
     return f"{scheme}://json-schema.org/{found[1]}/schema{mark}"
 
@@ -105,7 +105,7 @@ def _plain(node: Mapping[str, Json], draft: str) -> Mapping[str, Json]:
 def _count(key: str, value: Json) -> int:
     whole = int(value) if isinstance(value, float) and value.is_integer() else value
     if isinstance(whole, bool) or not isinstance(whole, int) or whole < 0:
-        raise ValueError(f"its '{key}' is {_short(value)}, but must be an integer that is not negative.")
+        raise ValueError(f"its '{key}' is {shown(value)}, but must be an integer that is not negative.")
     return whole
 
 
@@ -158,8 +158,3 @@ def _at(pointer: str | None, *steps: str) -> str | None:
     if pointer is None or len(pointer) + sum(map(len, steps)) > POINTER_CHARS_MAX:
         return None
     return "/".join((pointer, *(step.replace("~", "~0").replace("/", "~1") for step in steps)))
-
-
-def _short(value: Json) -> str:
-    text = repr(value)
-    return text if len(text) <= 64 else text[:61] + "..."

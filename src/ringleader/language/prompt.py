@@ -162,13 +162,13 @@ def check_history(messages: Sequence[Message]) -> None:
             raise BadRequest(
                 "Invalid parameter: messages with role 'tool' must be a response to a preceeding message "
                 "with 'tool_calls'.",
-                param=f"messages.[{index}].role",
+                param=f"messages[{index}].role",
             )
         elif message.tool_call_id not in called:
             raise BadRequest(
                 f"tool_call_id {message.tool_call_id!r} names none of the calls before it: "
                 f"{', '.join(sorted(called))}. Use the id of the call that this is the result of.",
-                param=f"messages.[{index}].tool_call_id",
+                param=f"messages[{index}].tool_call_id",
             )
 
 

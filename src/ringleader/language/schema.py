@@ -16,7 +16,7 @@ from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 from ringleader.errors import BadRequest
 from ringleader.language.patterns import exactly
 from ringleader.language.recursion import children, deeper_than, endless, listed
-from ringleader.values import Json, Tool
+from ringleader.values import Json, Tool, shown
 
 # The grammar engine's JSON reader stops at 128 levels; each level of a schema costs two or three.
 DEPTH_MAX = 100
@@ -108,7 +108,7 @@ def closed(parameters: Mapping[str, Json] | None) -> dict[str, Json]:
     root = dict(parameters or NO_ARGUMENTS)
     kind = root.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
-        raise ValueError(f"its type is {kind!r}; a function's parameters must have the type 'object'.")
+        raise ValueError(f"its type is {shown(kind)}; a function's parameters must have the type 'object'.")
     root.pop("x-guidance", None)
     root["type"] = "object"
     if not any(key in root for key in (*COMPOSITION, "patternProperties")):

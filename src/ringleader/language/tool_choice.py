@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ringleader.errors import BadRequest
-from ringleader.values import Json, Tool
+from ringleader.values import Json, Tool, shown
 
 CALLS_MAX = 16  # in one answer: ends a model that would call for ever, and no known agent asks for more
 
@@ -68,7 +68,7 @@ def _from_object(
         return _allowed(raw, tools, names, parallel)
     if kind in ("none", "auto", "required", "any"):
         return _of_mode(str(kind), names, parallel and raw.get("disable_parallel_tool_use") is not True)
-    raise _wrong_shape("is an object without 'type'" if kind is None else f"has the type {kind!r}")
+    raise _wrong_shape("is an object without 'type'" if kind is None else f"has the type {shown(kind)}")
 
 
 def _allowed(raw: Mapping[str, Json], tools: tuple[Tool, ...], names: tuple[str, ...], parallel: bool) -> ToolChoice:
@@ -78,7 +78,7 @@ def _allowed(raw: Mapping[str, Json], tools: tuple[Tool, ...], names: tuple[str,
         raise _wrong_shape(f"has allowed_tools that is {_kind(nested)}, not an object")
     mode, listed = nested.get("mode", "auto"), nested.get("tools")
     if mode not in ("auto", "required"):
-        raise _wrong_shape(f"has allowed_tools.mode {mode!r}, which is neither 'auto' nor 'required'")
+        raise _wrong_shape(f"has allowed_tools.mode {shown(mode)}, which is neither 'auto' nor 'required'")
     if not isinstance(listed, list) or not listed:
         raise _wrong_shape("has no allowed_tools.tools (a list that is not empty)")
     wanted = [_function_name(entry, f"allowed_tools.tools[{n}]") for n, entry in enumerate(listed)]

@@ -199,7 +199,7 @@ def test_arguments_in_the_history_that_are_no_object_are_refused(arguments: Json
 
 REFUSALS: list[tuple[Any, dict[str, Json], str]] = [
     (read_chat, {"messages": [USER]}, "model"),
-    (read_chat, chat({"role": "robot", "content": ""}), "messages.[0].role"),
+    (read_chat, chat({"role": "robot", "content": ""}), "messages[0].role"),
     (read_chat, chat({**USER, "images": ["aGk="]}), "messages[0].images"),
     (read_chat, chat({**USER, "tool_calls": [call("a")]}), "messages[0].tool_calls"),
     (read_chat, chat(USER, {"role": "tool", "content": "x", "tool_name": "a"}), "messages[1]"),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringleader.api.responses_history import read_items
-from ringleader.api.responses_items import kept
+from ringleader.api.responses_history import Placed, read_items
+from ringleader.api.responses_items import kept, parse_item
 from ringleader.api.responses_read import replayed
 from ringleader.api.sealed import seal, unseal
 from ringleader.errors import BadRequest
@@ -202,3 +202,12 @@ def test_an_item_is_kept_with_an_id_and_parts() -> None:
     assert stored["id"].startswith("msg_")
     assert stored["content"] == [{"type": "input_text", "text": "hi"}]
     assert kept({**USER, "id": "mine"}, "message")["id"] == "mine"
+
+
+@pytest.mark.parametrize("arguments", ["{", "[]", "x", "[" * 100_000])
+def test_a_call_that_was_cut_off_and_has_no_output_is_named(arguments: str) -> None:
+    with pytest.raises(BadRequest, match=r"No tool output found for function call 1\..*'input\[0\]\.arguments'"):
+        read_items([Placed(parse_item({**call("1"), "arguments": arguments}, 0), "input[0]")])
+    with pytest.raises(BadRequest) as caught:
+        read(call("1"))
+    assert "arguments" not in str(caught.value)

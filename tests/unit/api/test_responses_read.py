@@ -108,6 +108,8 @@ def test_of_what_is_allowed_the_hosted_tools_are_left_out() -> None:
     ("fields", "param"),
     [
         ({"input": 5}, "input"),
+        ({"input": []}, "input"),
+        ({"input": [{"type": "reasoning"}]}, "input"),
         ({"input": ["x"]}, "input[0]"),
         ({"input": [{"type": "compaction", "encrypted_content": "x"}]}, "input[0].type"),
         ({"input": [{"type": "web_search_call", "id": 5}]}, "input[0].id"),
@@ -183,7 +185,7 @@ def test_a_fault_found_later_speaks_of_this_apis_fields() -> None:
     )
     path = "response_format.json_schema.schema"
     assert told(BadRequest(f"Invalid '{path}'", param=path)) == ("Invalid 'text.format.schema'", "text.format.schema")
-    assert told(BadRequest("'messages' is empty", param="messages.[0].role"))[1] == "input"
+    assert told(BadRequest("'messages' is empty", param="messages[0].role"))[1] == "input"
     assert isinstance(in_responses_words(ContextTooLong("x", param="messages")), ContextTooLong)
 
 

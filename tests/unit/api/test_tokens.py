@@ -60,7 +60,7 @@ async def test_a_conversation_becomes_the_ids_of_its_prompt() -> None:
     [
         ("/tokenize", {}, "prompt"),
         ("/tokenize", {"prompt": "a", "messages": []}, "prompt"),
-        ("/tokenize", {"messages": [{"role": "x"}]}, "messages.[0].role"),
+        ("/tokenize", {"messages": [{"role": "x"}]}, "messages[0].role"),
         ("/tokenize", {"messages": [{"role": "user", "content": "a"}], "chat_template": "x"}, "chat_template"),
         ("/detokenize", {"tokens": "a"}, "tokens"),
         ("/detokenize", {"tokens": [2000]}, "tokens[0]"),

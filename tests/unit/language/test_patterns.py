@@ -94,3 +94,9 @@ def test_what_only_ecma_reads_so_is_spelled_as_the_engine_reads_it(
     schema = {"type": "string", "pattern": pattern}
     assert [text for text in good if not writable(schema, text)] == []
     assert [text for text in bad if writable(schema, text)] == []
+
+
+@pytest.mark.parametrize("key", ["format", "pattern", "patternProperties"])
+@pytest.mark.parametrize("given", [["date"], {}, None, True, 5])
+def test_what_is_no_expression_is_left_as_it_is(key: str, given: Json) -> None:
+    assert exactly({"type": "string", key: given}) in ({}, {key: given})
