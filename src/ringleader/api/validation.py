@@ -10,7 +10,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema
 
 from ringleader.api.body import json_type
 from ringleader.api.complaints import Complaint, Path, complaint_of
@@ -20,10 +21,28 @@ from ringleader.values import Json, shown
 W = TypeVar("W", bound="Wire")
 
 
+def _fail_fast(schema: Any) -> None:
+    """Lists end at their first wrong entry: only one is told, and a body has room for millions."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "list":
+            schema["fail_fast"] = True
+        for inner in schema.values():
+            _fail_fast(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            _fail_fast(inner)
+
+
 class Wire(BaseModel):
     """Strict (no "1" for 1, no true for 1). Extra fields are let through here; each door judges those it refuses."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        _fail_fast(schema)
+        return schema
 
 
 def parse(wire: type[W], body: Json, at: Path = ()) -> W:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from ringleader.api.anthropic_read import read_count, read_messages
 from ringleader.api.anthropic_wire import CountWire, MessagesWire
@@ -235,3 +236,20 @@ def test_no_door_tells_of_python_or_of_our_models(door: str) -> None:
             assert fault.param, text
             assert not PYTHON.search(fault.param), fault.param
     assert refused > len(WRONG)
+
+
+@pytest.mark.parametrize(
+    ("wire", "raw"),
+    [
+        (DetokenizeWire, {"tokens": ["x", "x"]}),
+        (CompletionWire, {"prompt": [1, "x", "x"]}),
+        (MessagesWire, {"max_tokens": 1, "messages": [{"role": "user", "content": ["x", "x"]}]}),
+        (MessagesWire, {"max_tokens": 1, "messages": ["x", "x"]}),
+    ],
+)
+def test_of_an_array_only_the_first_wrong_entry_is_looked_at(wire: type[Wire], raw: dict[str, Any]) -> None:
+    """A body has room for millions."""
+    with pytest.raises(ValidationError) as caught:
+        wire.model_validate({"model": "m", **raw})
+    places = [error["loc"] for error in caught.value.errors() if error["loc"][-1] != "str"]
+    assert len(places) == 1
