@@ -23,7 +23,7 @@ DEPTH_MAX = 128
 DEPTH_ADVICE = "Flatten it: a schema may have 100 levels, of which an object in an object takes two."
 
 # What agents send of one thing: their longest sessions have some thousand messages.
-ITEMS_MAX = {"messages": 10_000, "input": 10_000, "tools": 1024}
+ITEMS_MAX = {"messages": 10_000, "input": 10_000, "tools": 1024, "logit_bias": 1024, "metadata": 1024}
 
 INT_DIGITS_MAX = 4300  # what Python reads; no schema or setting has a use for more
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -68,7 +68,7 @@ def parse_object(raw: bytes) -> dict[str, Json]:
     if not isinstance(body, dict):
         raise BadRequest(f"The request body must be a JSON object, but is {json_type(body)}.", code="invalid_type")
     for field, most in ITEMS_MAX.items():
-        if isinstance(items := body.get(field), list) and len(items) > most:
+        if isinstance(items := body.get(field), list | dict) and len(items) > most:
             raise BadRequest(f"Invalid '{field}': {len(items)} items, at most {most} are taken.", param=field)
     for field, value in body.items():
         if _deeper_than(value, DEPTH_MAX):

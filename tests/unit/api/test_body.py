@@ -49,6 +49,8 @@ def test_more_items_than_any_client_has_are_refused_by_number(field: str) -> Non
     with pytest.raises(BadRequest, match=f"{most + 1} items, at most {most}") as caught:
         parse_object(json.dumps({field: [0] * (most + 1)}).encode())
     assert caught.value.param == field
+    with pytest.raises(BadRequest, match=f"{most + 1} items, at most {most}"):
+        parse_object(json.dumps({field: {str(n): 0 for n in range(most + 1)}}).encode())
 
 
 def test_an_integer_of_many_digits_is_refused_in_our_own_words() -> None:
