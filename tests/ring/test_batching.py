@@ -145,9 +145,11 @@ class Ring:
             engine.miss(sent)
             return MISSED
         try:
-            return engine.run(sent, received)
+            out = engine.run(sent, received)
         except PrefixMissing:
             return MISSED
+        engine.get_ahead()
+        return out
 
     def _returned(self, sent: Segments, picked: tuple[Picked, ...]) -> None:
         self._came_back(sent, picked, False)

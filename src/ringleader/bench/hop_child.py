@@ -73,7 +73,7 @@ async def serve() -> None:
     _say(address=address)
     async for order in _orders():
         if "link" in order:
-            service.link = NextLink(order["link"], PLAN, 1, lambda reason: None, credentials)
+            service.link = NextLink(order["link"], PLAN, 1, lambda reason: None, lambda: None, credentials)
             await service.link.open()
             _say(linked=True)
         else:

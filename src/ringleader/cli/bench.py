@@ -100,7 +100,7 @@ def prefill(
 @app.command()
 def concurrency(
     model: Model = DEFAULT_MODEL,
-    tokens: Tokens = 24,
+    tokens: Tokens = 48,
     runs: Rounds = 3,
     pace: Pace = PACE_DEFAULT,
     real: Real = True,

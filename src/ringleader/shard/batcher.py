@@ -73,10 +73,13 @@ class Segments:
     """What one frame carries: the turn of a slot that is alone (`batch` 0), or a turn of each row of a batch, in order.
 
     The rows are the order to all shards: who is not named has left the batch, who is new joins it, at the end.
+    `joined` says that someone will likely join soon: a step of the same rows, started ahead, would be in vain. It is
+    for a ring of one, and does not travel.
     """
 
     turns: tuple[Turn, ...]
     batch: int = 0
+    joined: bool = False
 
     @property
     def width(self) -> int:
@@ -245,7 +248,8 @@ class Batcher:
         if slot is not None and due:
             self._since_chunk = 0
             waiting = sum(len(live.pending) for live in self._live.values() if not live.answering)
-            chunk = self._rhythm.chunk_tokens(self._groups.rows, self._limits.chunk_tokens, waiting)
+            rest = len(self._live[slot].pending)
+            chunk = self._rhythm.chunk_tokens(self._groups.rows, self._limits.chunk_tokens, rest, waiting)
             for each in self._ready_prompts():
                 self._live[each].passed = 0 if each == slot else self._live[each].passed + 1
             return self._fly((slot,), chunk, 0)
@@ -300,7 +304,8 @@ class Batcher:
     def _fly(self, slots: tuple[int, ...], width: int, group: int) -> Segments:
         moved = len({self._live[slot].rejected for slot in slots}) > 1
         turns = tuple(self._cut(slot, self._live[slot], width) for slot in slots)
-        found = Segments(turns, group if len(turns) > 1 else 0)
+        joined = any(not live.answering for live in self._live.values())
+        found = Segments(turns, group if len(turns) > 1 else 0, joined)
         self._flight.append((found, group, moved))
         return found
 

@@ -3,12 +3,14 @@
 All methods run on one thread, the one that loaded the slice (MLX arrays belong to their thread's streams);
 `service.py` sees to that. A frame that does not follow its slots' last positions is refused and changes nothing.
 A slot is alone, with caches of its own, or a row of a batch: the frames say which, and every shard follows them.
+After each frame, when its outcome is on its way, the shard gets ahead with what likely comes next.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,6 +92,11 @@ class Engine:
         self._eos = frozenset(tokenizer.eos_ids if tokenizer else ())
         self._compiler = ThreadPoolExecutor(max_workers=1, thread_name_prefix="grammar")
         self._closer: Future[Closer] | None = None  # made with the first grammar
+        self.begun = 0.0  # of time.perf_counter: when the last run's compute began, ahead of the run or with it
+        self._ahead: Callable[[], None] | None = None
+        self._started: float | None = None  # when the step was started that nothing has come after yet
+        # MLX's CPU backend comes back from async_eval when nearly all is computed: nothing can be built meanwhile.
+        self._waits = mx.default_device() == mx.cpu
 
     @property
     def slots(self) -> int:
@@ -184,12 +191,23 @@ class Engine:
 
         Raises FrameRefused, and PrefixMissing.
         """
+        self.begun, self._ahead = time.perf_counter(), None
         shape = (len(sent.turns), sent.width, self._part.hidden_size)
         plain = None if received is None else unpacked(received, shape)
         dtype = None if received is None else DTYPES[received.dtype]
-        return self._run_batch(sent, plain, dtype) if sent.batch else self._run_alone(sent.turns[0], plain, dtype)
+        try:
+            return self._run_batch(sent, plain, dtype) if sent.batch else self._run_alone(sent, plain, dtype)
+        finally:
+            self._started = None
 
-    def _run_alone(self, turn: Turn, plain: Any, dtype: Any) -> Activation | tuple[Picked, ...]:
+    def get_ahead(self) -> None:
+        """Do what can be done of the next step; to be called after a run, when its outcome is on its way."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead()
+
+    def _run_alone(self, sent: Segments, plain: Any, dtype: Any) -> Activation | tuple[Picked, ...]:
+        turn = sent.turns[0]
         slot = self._slot(turn)
         self._take_out(turn.slot)
         _step_back(slot, turn)
@@ -206,7 +224,7 @@ class Engine:
         if turn.sample:
             logits = out[0] if turn.drafts else out[0, -1:]
             picked = tuple(pick_rows([slot.sampler], logits, lambda: self._prepare(slot), [turn.guesses]))
-            self._start_ahead(slot, picked)
+            self._start_ahead(slot, sent, picked)
             return picked
         mx.eval(cache_arrays(slot.caches))
         return (Picked(),)
@@ -250,7 +268,7 @@ class Engine:
         found = pick_rows([samplers[row] for row in rows], logits, ahead, drafts)
         for row, each in zip(rows, found, strict=True):
             picked[row] = each
-        self._start_ahead(self._batches[sent.batch], picked)
+        self._start_ahead(self._batches[sent.batch], sent, picked)
         return tuple(picked)
 
     # ------------------------------------------------------------ who is in which batch
@@ -320,12 +338,16 @@ class Engine:
         if slot.steady and slot.prepared is None:
             slot.prepared = Prepared(self._part, slot.caches)
 
-    def _start_ahead(self, held: _Slot | Batch, picked: Sequence[Picked]) -> None:
-        """In a ring of one: compute the prepared step of what was just picked, while the head is told of it."""
-        if held.prepared is None or not self._part.head:
+    def _start_ahead(self, held: _Slot | Batch, sent: Segments, picked: Sequence[Picked]) -> None:
+        """In a ring of one: compute the prepared step of what was just picked while the head is told of it."""
+        if held.prepared is None or not self._part.head or sent.joined:
             return
         if all(len(each.tokens) == 1 and not each.finish and not each.drafts for each in picked):
-            held.prepared.start([each.tokens[0] for each in picked])
+            self._ahead = functools.partial(self._start, held.prepared, [each.tokens[0] for each in picked])
+
+    def _start(self, prepared: Prepared, tokens: list[int]) -> None:
+        self._started = time.perf_counter()
+        prepared.start(tokens)
 
     def _prepared_out(self, held: _Slot | Batch, turns: Sequence[Turn], plain: Any, dtype: Any) -> Any:
         """The output of the step that was prepared, or None when there is none for these turns."""
@@ -334,7 +356,10 @@ class Engine:
             held.undo()
             return None
         prepared, held.prepared = held.prepared, None
-        return prepared.filled([turn.tokens[0] for turn in turns], plain)
+        out = prepared.filled([turn.tokens[0] for turn in turns], plain)
+        if out is not None and prepared.started and self._started is not None:
+            self.begun = self._started
+        return out
 
     # ------------------------------------------------------------ slots
 
@@ -388,9 +413,13 @@ class Engine:
         return Closer(self._tokenizer.grammar_view, self._eos)
 
     def _packed(self, out: Any, caches: list[Any], turns: Sequence[Turn], number: int = 0) -> Activation:
-        """What goes to the next shard; while it is computed, the step after this one is built."""
+        """What goes to the next shard; while it is computed, or on its way, the step after this one is built."""
         mx.async_eval(out, caches)
-        self._prepare_rows(turns, number)
+        build = functools.partial(self._prepare_rows, turns, number)
+        if self._waits:
+            self._ahead = build
+        else:
+            build()
         return pack(out, self.coding)
 
 

@@ -24,7 +24,8 @@ OUTBOX_FRAMES_MAX = 4  # written while the next one is computed; when the networ
 
 
 class NextLink:
-    """Frames to one next shard, for one epoch. `on_break(reason)` is called at most once.
+    """Frames to one next shard, for one epoch. `on_sent` is called when all frames are on their way, `on_break(reason)`
+    at most once.
 
     With credentials, only the node `peer` is spoken to (None: any of the cluster). Raises NotTrusted if it is revoked.
     """
@@ -35,6 +36,7 @@ class NextLink:
         plan: bytes,
         epoch: int,
         on_break: Callable[[str], None],
+        on_sent: Callable[[], None],
         credentials: Credentials | None = None,
         peer: NodeId | None = None,
     ) -> None:
@@ -42,6 +44,7 @@ class NextLink:
         self._plan = plan
         self._epoch = epoch
         self._on_break: Callable[[str], None] | None = on_break
+        self._on_sent = on_sent
         self._channel = open_channel(address, channel_options(RING_MESSAGE_BYTES_MAX), credentials, peer)
         self._call = rpc.RingStub(self._channel).Pass()
         self._outbox: asyncio.Queue[pb.Frame] = asyncio.Queue(maxsize=OUTBOX_FRAMES_MAX)
@@ -96,6 +99,8 @@ class NextLink:
         """Write what is sent, in order. Of a link that broke, nothing is kept: nobody may wait for room."""
         while True:
             await self._write(await self._outbox.get())
+            if self._outbox.empty():
+                self._on_sent()
 
     async def _write(self, message: pb.Frame) -> None:
         try:

@@ -47,8 +47,13 @@ class Prepared:
         mx.eval(self._token, [] if self._row is None else self._row)
         self._out = part.forward(self._token, caches, received)
 
+    @property
+    def started(self) -> bool:
+        return self._started is not None
+
     def start(self, tokens: Sequence[int]) -> None:
-        """Begin to compute, on a head, the step of these tokens: they will most likely come. Waits for nothing."""
+        """Begin to compute, on a head, the step of these tokens: they will most likely come. On a CPU that takes
+        nearly as long as the step."""
         mx.async_eval(self.filled(tokens, None))
         self._started = list(tokens)
 

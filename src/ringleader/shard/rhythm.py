@@ -14,6 +14,7 @@ GAP_MAX = 2.5  # a pass with a prompt's chunk before it, in passes without: answ
 CHUNK_MIN = 8  # tokens; with fewer, reading the weights is all that a prompt does
 CHUNK_BEGIN = 64  # tokens of the first chunk beside answers at most; each may be twice the one before: what is
 # concluded from passes of nearly one size may be far off, and then must not stop the answers for seconds
+ENDING_S = 0.15  # a prompt that can be ended so soon is: once in a prompt, nobody who reads minds so short a stop
 CHUNKS = (64, 128, 256, 512)  # tokens a chunk where prompts have the ring to themselves
 CHUNK_MEMORY = 0.5  # a chunk's time counts this much less with each later one of its length
 PARTS_BEGIN = 16  # chunks of a prompt before anything is known of them: short ones fill the stages soon
@@ -125,9 +126,9 @@ class Rhythm:
     def _stage_s(self, tokens: int) -> list[float]:
         return [weights + tokens * each for weights, each in (line.read() for line in self._lines)]
 
-    def chunk_tokens(self, running_rows: int, most: int, waiting: int) -> int:
-        """How many tokens of a prompt to compute between two passes of answers that run, or where none runs, of
-        `waiting` tokens of prompts; never more than `most`."""
+    def chunk_tokens(self, running_rows: int, most: int, rest: int, waiting: int) -> int:
+        """How many tokens of a prompt that has `rest` left to compute between two passes of answers that run, or where
+        none runs, of `waiting` tokens of prompts; never more than `most`."""
         if not running_rows:
             return min(most, self._alone(waiting))
         lines = [line.read() for line in self._lines]
@@ -135,7 +136,8 @@ class Rhythm:
         room = (GAP_MAX - 1) * (fixed + running_rows * each) - fixed
         wanted = int(room / each) if each > 0 else most
         self._chunk = max(CHUNK_MIN, min(wanted, 2 * self._chunk, most))
-        return min(self._chunk, most)
+        ends = rest <= CHUNK_BEGIN and each > 0 and fixed + rest * each <= ENDING_S
+        return min(max(rest, self._chunk) if ends else self._chunk, most)
 
     def _alone(self, waiting: int) -> int:
         """The length of chunks that is through the ring soonest: long ones leave later machines without work at first

@@ -113,6 +113,20 @@ def test_one_chunk_of_a_prompt_goes_between_two_passes_of_a_batch() -> None:
     assert kinds == ["batch", "chunk"] * 9 or kinds == ["chunk", "batch"] * 9
 
 
+def test_a_pass_says_whether_someone_is_about_to_join() -> None:
+    batcher = Batcher(RAGGED)
+    first = answering(batcher, 3, 3)
+    assert [sent.joined for sent in passes(batcher, 2)] == [False, False]
+    for name in ("new", "newer"):
+        batcher.submit(name, prompt(2), spec(2, 50))
+    assert [(len(sent.turns), sent.joined) for sent in passes(batcher, 4)] == [
+        (1, True),
+        (len(first) + 1, True),
+        (1, True),
+        (len(first) + 2, False),
+    ]
+
+
 def test_stages_on_machines_of_their_own_get_a_batch_each() -> None:
     for machines, expected in (((0, 1), 2), ((0, 0), 1)):
         batcher = Batcher(Limits(flight_max=2, ride="ragged", machines=machines))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,12 +61,14 @@ def activation(rows: int, dtype: str = "f32") -> Activation:
 
 def sent_on(head: Engine, turn: Turn) -> Activation:
     out = head.run(Segments((turn,)), None)
+    head.get_ahead()
     assert isinstance(out, Activation)
     return out
 
 
 def picked(tail: Engine, turn: Turn, received: Activation) -> Picked:
     out = tail.run(Segments((turn,)), received)
+    tail.get_ahead()
     assert isinstance(out, tuple)
     (found,) = out
     return found
@@ -180,6 +183,26 @@ def test_a_step_that_was_prepared_is_taken_or_undone_as_the_next_turn_wants(
     prepared = answers(1)
     monkeypatch.setattr("ringleader.shard.engine.can_prepare", lambda caches: False)
     assert answers(2) == prepared
+
+
+def test_alone_in_its_ring_a_shard_starts_the_next_step_when_nobody_is_about_to_join(
+    directory: Path, tokenizer: Tokenizer
+) -> None:
+    whole = engine_of(directory, 0, LAYERS, tokenizer)
+    turn, at = BEGIN, time.perf_counter()
+    for joined in (False, True, False):
+        out = whole.run(Segments((turn,), joined=joined), None)
+        assert isinstance(out, tuple)
+        assert whole.begun >= at, "what was computed ahead began when the run before had ended"
+        at = time.perf_counter()
+        whole.get_ahead()
+        ended = time.perf_counter()
+        position = turn.position + len(turn.tokens)
+        turn = Turn(1, position, out[0].tokens, True, None)
+        whole.run(Segments((turn,)), None)
+        assert (whole.begun < ended) == (not joined)
+        turn = Turn(1, position + 1, (7,), True, None)
+        at = time.perf_counter()
 
 
 def test_a_frame_that_is_refused_does_not_use_up_what_was_prepared(head: Engine, tail: Engine) -> None:

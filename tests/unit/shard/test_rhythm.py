@@ -51,7 +51,7 @@ def test_a_stage_that_is_far_slower_than_the_others_is_not_made_to_read_its_weig
 
 def settled(rhythm: Rhythm, rows: int) -> int:
     """The length of chunks after some of them."""
-    return [rhythm.chunk_tokens(rows, 512, 512) for _ in range(8)][-1]
+    return [rhythm.chunk_tokens(rows, 512, 512, 512) for _ in range(8)][-1]
 
 
 @given(weights=st.floats(0.001, 0.1), token=st.floats(1e-5, 0.01), rows=st.integers(1, 16))
@@ -62,9 +62,17 @@ def test_a_chunk_leaves_running_answers_their_rhythm(weights: float, token: floa
     assert chunk == 512 or plain + weights + (chunk + 1) * token > GAP_MAX * plain * 0.999, "and no shorter"
 
 
+def test_a_prompt_that_can_be_ended_soon_is_not_cut() -> None:
+    rhythm = measured((0,), [(0.04, 0.003)])
+    assert settled(rhythm, 1) < 24, "of a long one, no more goes at once"
+    assert rhythm.chunk_tokens(1, 512, 24, 900) == 24
+    assert rhythm.chunk_tokens(1, 512, 60, 900) < 24, "it would take too long"
+    assert rhythm.chunk_tokens(1, 10, 24, 900) == 10, "a frame holds no more"
+
+
 def test_without_answers_a_chunk_is_as_long_as_a_frame_may_be() -> None:
-    assert measured((0,), [(0.02, 0.001)]).chunk_tokens(0, 512, 4096) == 512
-    assert measured((0,), [(0.02, 0.001)]).chunk_tokens(4, 3, 99) == 3, "a frame of three tokens holds no eight"
+    assert measured((0,), [(0.02, 0.001)]).chunk_tokens(0, 512, 4096, 4096) == 512
+    assert measured((0,), [(0.02, 0.001)]).chunk_tokens(4, 3, 99, 99) == 3, "a frame of three tokens holds no eight"
 
 
 def test_a_prompt_that_has_several_machines_to_itself_is_cut_so_that_all_compute_soon() -> None:
@@ -75,28 +83,28 @@ def test_a_prompt_that_has_several_machines_to_itself_is_cut_so_that_all_compute
         for _ in range(3):
             chunks, left = list[int](), waiting
             while left:
-                chunks.append(min(left, rhythm.chunk_tokens(0, 512, left)))
+                chunks.append(min(left, rhythm.chunk_tokens(0, 512, left, left)))
                 rhythm.saw(chunks[-1], [max(0.02, chunks[-1] * 0.0005)] * 2)
                 left -= chunks[-1]
         return chunks
 
     assert max(through(2000)) <= 128
-    assert Rhythm((0, 1)).chunk_tokens(0, 512, 100_000) == 512
-    assert Rhythm((0, 0)).chunk_tokens(0, 512, 2000) == 512, "one machine gains nothing"
+    assert Rhythm((0, 1)).chunk_tokens(0, 512, 100_000, 100_000) == 512
+    assert Rhythm((0, 0)).chunk_tokens(0, 512, 2000, 2000) == 512, "one machine gains nothing"
 
 
 def test_chunks_are_long_where_reading_the_weights_is_what_costs() -> None:
     rhythm = Rhythm((0, 1))
     for chunk in (64, 128, 256, 512) * 2:
         rhythm.saw(chunk, [0.2 + chunk * 1e-5] * 2)
-    assert rhythm.chunk_tokens(0, 512, 4000) == 512
+    assert rhythm.chunk_tokens(0, 512, 4000, 4000) == 512
 
 
 def test_a_wrong_conclusion_does_not_stop_the_answers_at_once() -> None:
     one_size = Rhythm((0,))
     for _ in range(9):
         one_size.saw(4, [0.02])  # says nothing of what a token costs
-    assert [one_size.chunk_tokens(4, 512, 4096) for _ in range(4)] == [64, 128, 256, 512]
+    assert [one_size.chunk_tokens(4, 512, 4096, 4096) for _ in range(4)] == [64, 128, 256, 512]
 
 
 @given(counts=COUNTS, ragged=st.booleans(), most=st.integers(12, 600))
