@@ -376,15 +376,14 @@ def what_next(agent: PlanRun, asked: Asked) -> str:
         return f"allow the calls: {_again(asked, ' --approve')}"
     if agent.outcome is None or agent.outcome.kind not in RESUMABLE:
         return ""
-    return f"go on: {_again(asked, WIDENED_BY.get(agent.outcome.kind, ''))}"
+    again = _again(asked, WIDENED_BY.get(agent.outcome.kind, ""))
+    return f"go on: {again}" if again else "run again; with --state FILE it would go on from here"
 
 
 def _again(asked: Asked, with_option: str) -> str:
     """The command that goes on, with the options that no state keeps; without a state, what to do instead."""
     if asked.state is None:
-        return (
-            f"run again with{with_option}, or with --state FILE" if with_option else "run again; --state FILE keeps it"
-        )
+        return f"run again with{with_option}, or with --state FILE" if with_option else ""
     given = {
         "--backend": None if asked.backend == "ring" else asked.backend,
         "--model": asked.model,

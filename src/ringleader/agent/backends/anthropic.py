@@ -130,7 +130,8 @@ class AnthropicBackend:
         return "The key is read from ANTHROPIC_API_KEY, the address from ANTHROPIC_BASE_URL."
 
     def _faults(self) -> AbstractContextManager[None]:
-        return sdk_faults(self._sdk, self._who, self._hint)
+        secret = self._client.api_key or self._client.auth_token or ""
+        return sdk_faults(self._sdk, self._who, self._hint, secret)
 
 
 def messages_body(

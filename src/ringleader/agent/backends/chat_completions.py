@@ -178,7 +178,7 @@ class ChatCompletions:
         return f"{self._name} at {self._url}"
 
     def _faults(self) -> AbstractContextManager[None]:
-        return sdk_faults(self._openai, self._who, self._hint)
+        return sdk_faults(self._openai, self._who, self._hint, self._client.api_key)
 
 
 class _Gathered:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ringleader.errors import Busy, CallerFault, ContextTooLong, NodeUnreachable, PeerFault, RingleaderError
 
+WAIT_LENGTH_MAX = 9  # digits of a Retry-After: thirty years
 DETAIL_LENGTH_MAX = 500  # of a provider's own words: some answer with a whole web page
 
 
@@ -47,13 +48,14 @@ class BackendGarbled(PeerFault):
     code = "backend_garbled"
 
 
-def fault_of_status(status: int, detail: str, who: str, hint: str) -> RingleaderError:
-    """The fault of an HTTP status; `hint` says where the credentials come from."""
+def fault_of_status(status: int, detail: str, who: str, hint: str, wait: str = "") -> RingleaderError:
+    """The fault of an HTTP status; `hint` says where the credentials come from, `wait` is the answer's Retry-After."""
     said = f"{who} answered {status}: {shortened(detail)}"
     if status in (401, 403):
         return BackendDenied(f"{said}. {hint}")
     if status in (429, 529):
-        return BackendBusy(f"{said}. It stayed so after several tries; wait, or ask for less")
+        asks = f"It asks to wait {int(wait):,} s" if wait.isdecimal() and len(wait) < WAIT_LENGTH_MAX else "Wait"
+        return BackendBusy(f"{said}. {asks}, or ask for less")
     if "context_length_exceeded" in detail or "prompt is too long" in detail:
         return ContextTooLong(f"{said}. Give the step less to read, or bound its turns")
     if 400 <= status < 500 and status != 408:

@@ -17,19 +17,24 @@ from ringleader.agent.backends.faults import (
 )
 
 TIMEOUT_S = 600.0  # of one turn: a large model that is loaded first, and then thinks; the loop's own bound is nearer
+SECRET_LENGTH_MIN = 8  # what is shorter is a word of somebody who wants no key, and may stand anywhere
 RETRIES_MAX = 2  # the SDKs' own: connection, 408, 409, 429 and 5xx, waiting as Retry-After says
 
 
 @contextmanager
-def sdk_faults(sdk: Any, who: str, hint: str) -> Iterator[None]:
-    """Around a request by the module `sdk`: its exceptions come out as the faults of `faults`."""
+def sdk_faults(sdk: Any, who: str, hint: str, secret: str) -> Iterator[None]:
+    """Around a request by the module `sdk`: its exceptions come out as the faults of `faults`.
+
+    `secret` is the credential: some servers repeat it when they say that it is wrong, and it is shown to nobody.
+    """
     try:
         yield
     except sdk.APIStatusError as error:
-        detail = detail_of(error.body, error.message)
+        detail = _masked(detail_of(error.body, error.message), secret)
         if error.status_code < 400:  # it was said in the middle of a stream that had begun well
             raise fault_in_stream(detail, who) from error
-        raise fault_of_status(error.status_code, detail, who, hint) from error
+        wait = error.response.headers.get("retry-after", "")
+        raise fault_of_status(error.status_code, detail, who, hint, wait) from error
     except sdk.APITimeoutError as error:
         raise BackendFailed(f"{who} did not answer in time. Try again") from error
     except sdk.APIConnectionError as error:
@@ -37,12 +42,16 @@ def sdk_faults(sdk: Any, who: str, hint: str) -> Iterator[None]:
     except (sdk.APIResponseValidationError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise BackendGarbled(f"what came from {who} is not JSON. {hint}") from error
     except sdk.APIError as error:  # an error in the middle of a stream
-        raise fault_in_stream(detail_of(error.body, error.message), who) from error
+        raise fault_in_stream(_masked(detail_of(error.body, error.message), secret), who) from error
     except Exception as error:
         # In the middle of a stream the HTTP library's own come through; which library it is depends on the SDK's age.
         if type(error).__module__.partition(".")[0] not in ("httpx", "httpx2"):
             raise
         raise fault_of_connection(error, who, hint) from error
+
+
+def _masked(words: str, secret: str) -> str:
+    return words.replace(secret, "(the credential)") if len(secret) >= SECRET_LENGTH_MIN else words
 
 
 @contextmanager

@@ -87,7 +87,13 @@ FAULTS: list[tuple[Any, type[Exception], str]] = [
     (Refusal(403), BackendDenied, "403"),
     (Refusal(404, '{"error": {"message": "no such deployment"}}'), BackendRefused, "no such deployment"),
     (Refusal(410, "<html>gone</html>"), BackendRefused, "410"),
-    (Refusal(429), BackendBusy, "after several tries"),
+    (Refusal(429), BackendBusy, "Wait, or ask for less"),
+    (Refusal(429, headers={"retry-after": "9999"}), BackendBusy, "It asks to wait 9,999 s"),
+    (
+        Refusal(401, f'{{"error": {{"message": "the key {KEY} is wrong"}}}}'),
+        BackendDenied,
+        "the key .the credential. is",
+    ),
     (Refusal(500, '{"error": {"message": "an accident"}}'), BackendFailed, "an accident"),
     (Refusal(503, "<html>" + "x" * 5000), BackendFailed, "503"),
     (
