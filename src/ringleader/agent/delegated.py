@@ -102,7 +102,7 @@ class DelegatedBackend:
             return await answer if inspect.isawaitable(answer) else answer
         except RingleaderError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # sys.exit in it ends the turn, not the agent
             log.warning("%s: %s failed", VARIABLE, self._name, exc_info=error)
             raise BackendFailed(
                 f"{VARIABLE}: {self._name} failed: {shortened(f'{type(error).__name__}: {error}')}"
@@ -132,9 +132,11 @@ def load_provider(named: str) -> Provider:
         found: Any = importlib.import_module(module_name)
         for name in path.split("."):
             found = getattr(found, name)
-    except (ImportError, AttributeError) as error:
-        raise BadRequest(f"{VARIABLE} is {named!r}, which cannot be imported: {error}", param=VARIABLE) from error
-    provider = found() if inspect.isclass(found) else found
+        provider = found() if inspect.isclass(found) else found
+    except (Exception, SystemExit) as error:  # foreign code, that may do anything when it is imported
+        what = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
+        message = f"{VARIABLE} is {named!r}, which cannot be imported: {shortened(what)}"
+        raise BadRequest(message, param=VARIABLE) from error
     if not callable(provider):
         raise BadRequest(
             f"{VARIABLE} is {named!r}, which is {type(provider).__name__} and cannot be called", param=VARIABLE

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ class Provider:
     def __call__(self, request: dict[str, Any]) -> Any:
         self.asked.append(request)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -131,6 +132,7 @@ async def test_a_provider_that_made_the_forced_call_itself_has_kept_the_choice(h
     ("answer", "words"),
     [
         (ZeroDivisionError("by nought"), "ZeroDivisionError: by nought"),
+        (SystemExit(3), "SystemExit: 3"),
         ("text", "not the dict"),
         ({"content": 7}, "content"),
     ],
@@ -138,7 +140,7 @@ async def test_a_provider_that_made_the_forced_call_itself_has_kept_the_choice(h
 async def test_a_provider_that_breaks_ends_the_step_with_its_name(
     home: types.ModuleType, answer: Any, words: str
 ) -> None:
-    made = await run(step(), home, Provider(answer))
+    made = await run(step(), home, Slow(answer))
     assert made.outcome is not None
     assert made.outcome.kind == "backend_failed"
     assert words in made.outcome.message
@@ -164,6 +166,25 @@ def test_a_provider_that_is_none_is_told_with_the_variable(named: str, words: st
     with pytest.raises(BadRequest, match=words) as caught:
         load_provider(named)
     assert VARIABLE in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("raise RuntimeError('at once')", "RuntimeError: at once"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("def (", "SyntaxError"),
+        ("class provider:\n    def __init__(self, needed): ...", "TypeError"),
+    ],
+)
+def test_a_provider_whose_module_breaks_is_told_with_the_variable(
+    source: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a_broken_home.py").write_text(source, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "a_broken_home", raising=False)
+    with pytest.raises(BadRequest, match=f"{VARIABLE} is .*cannot be imported: .*{words}"):
+        load_provider("a_broken_home:provider")
 
 
 def test_a_class_is_made_an_object_of(home: types.ModuleType) -> None:
