@@ -127,6 +127,7 @@ class Engine:
 
     def reset(self) -> None:
         """Forget every slot, and whatever is kept."""
+        self._ahead = None
         self._slots.clear()
         self._batches.clear()
         self._missed.clear()
@@ -143,6 +144,7 @@ class Engine:
 
     def obey(self, orders: Orders) -> None:
         """Carry out what a frame orders before its segments. Raises FrameRefused."""
+        self._ahead = None  # it may be of slots that go
         for order in orders.kept:
             if isinstance(order, Keep):
                 self._keep(order)

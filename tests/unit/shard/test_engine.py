@@ -14,6 +14,7 @@ from ringleader.shard.activations import Activation, FrameRefused
 from ringleader.shard.batcher import Segments, Turn
 from ringleader.shard.engine import Engine
 from ringleader.shard.loader import load_slice
+from ringleader.shard.prefixes import Orders
 from ringleader.shard.sampler import Picked
 from ringleader.tokenizer import Tokenizer
 from ringleader.values import LayerRange, Ride, Sampling, SlotSpec
@@ -203,6 +204,13 @@ def test_alone_in_its_ring_a_shard_starts_the_next_step_when_nobody_is_about_to_
         assert (whole.begun < ended) == (not joined)
         turn = Turn(1, position + 1, (7,), True, None)
         at = time.perf_counter()
+
+
+def test_nothing_is_begun_for_a_slot_that_went_meanwhile(head: Engine) -> None:
+    head.run(Segments((BEGIN,)), None)
+    head.obey(Orders(released=(1,)))
+    head.get_ahead()
+    assert head.slots == 0
 
 
 def test_a_frame_that_is_refused_does_not_use_up_what_was_prepared(head: Engine, tail: Engine) -> None:
