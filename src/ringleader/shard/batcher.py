@@ -156,6 +156,8 @@ class Batcher:
         self._limits = limits
         self.drafting = drafting or Drafting()
         self._rhythm = Rhythm(limits.machines)
+        # Stages of one machine slow each other down: no answer's pass and prompt's chunk are in the ring at once then.
+        self._crowded = len(set(limits.machines)) == 1 < len(limits.machines)
         self._line = Line()
         self._memory = Reservations(limits.kv_tokens_max, limits.kv_step, limits.kv_ahead, limits.kv_slot)
         self.preemptions = 0  # slots that were taken from requests, since the beginning
@@ -260,14 +262,16 @@ class Batcher:
         return self._fly(tuple(group.slots), self._width(group), group.number)
 
     def _ready_group(self) -> Group | None:
-        if sum(bool(number) for _, number, _ in self._flight) >= self._limits.flight_max:
+        groups = sum(bool(number) for _, number, _ in self._flight)
+        if groups >= self._limits.flight_max or (self._crowded and groups < len(self._flight)):
             return None
         return self._groups.ready()
 
     def _ready_prompt(self) -> int | None:
         flying = sum(not number for _, number, _ in self._flight)
-        beside_answers = bool(self._groups) or flying < len(self._flight)
-        if flying >= (1 if beside_answers else self._limits.flight_max + 1):
+        beside = flying < len(self._flight)
+        most = 1 if beside or self._groups else self._limits.flight_max + 1
+        if flying >= most or (self._crowded and beside):
             return None
         return min(self._ready_prompts(), key=self._turn_of, default=None)
 

@@ -127,6 +127,22 @@ def test_a_pass_says_whether_someone_is_about_to_join() -> None:
     ]
 
 
+@pytest.mark.parametrize("machines, most", [((0, 0), 1), ((0, 1), 2)])
+def test_stages_of_one_machine_do_not_compute_a_chunk_beside_an_answer_s_pass(
+    machines: tuple[int, ...], most: int
+) -> None:
+    batcher = Batcher(replace(RAGGED, flight_max=2, machines=machines))
+    answering(batcher, 3)
+    batcher.submit("long", prompt(40), spec(40, 5))
+    flights = []
+    for _ in range(6):
+        while (sent := batcher.next_pass()) is not None:
+            flights.append(sent)
+        assert len(flights) == most
+        first = flights.pop(0)
+        batcher.returned([Returned(turn.slot, (5,) if turn.sample else ()) for turn in first.turns])
+
+
 def test_stages_on_machines_of_their_own_get_a_batch_each() -> None:
     for machines, expected in (((0, 1), 2), ((0, 0), 1)):
         batcher = Batcher(Limits(flight_max=2, ride="ragged", machines=machines))
