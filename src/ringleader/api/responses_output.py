@@ -181,7 +181,7 @@ class ShellOutput:
         """With an empty command until the call is whole."""
         action: dict[str, Json] = {"type": "exec", "command": [], "env": {}}
         if status == "completed":
-            action |= json.loads("".join(self._pieces))
+            action |= _object("".join(self._pieces))
         return {"id": self.id, "type": "local_shell_call", "status": status, "call_id": self._call_id, "action": action}
 
     def begin(self) -> Iterator[Event]:
@@ -196,3 +196,12 @@ class ShellOutput:
     def end(self, *, whole: bool) -> Iterator[Event]:
         """Nothing beside the item itself."""
         return iter(())
+
+
+def _object(text: str) -> dict[str, Json]:
+    """What a call's arguments say; nothing where a model that nobody held to them wrote no object."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

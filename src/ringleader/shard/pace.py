@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ringleader.errors import BadRequest
 
 PASS_MS_MAX = 10_000.0
+LATE_S = 0.0003  # by so much a sleep may end too late: the rest is waited for awake
 FORM = "pass_ms=20,prompt_token_ms=0.5"
 
 
@@ -31,9 +32,11 @@ class Pace:
 
     def wait(self, begun: float, tokens: int) -> None:
         """Sleep until a frame that was begun at `begun` (time.perf_counter) has taken its time."""
-        left = begun + self.seconds(tokens) - time.perf_counter()
-        if left > 0:
+        end = begun + self.seconds(tokens)
+        if (left := end - time.perf_counter() - LATE_S) > 0:
             time.sleep(left)
+        while time.perf_counter() < end:
+            time.sleep(0)
 
 
 def parse_pace(text: str) -> Pace:

@@ -165,6 +165,13 @@ def test_the_clients_shell_is_called_with_an_action() -> None:
     assert item["action"] == {"type": "exec", "command": ["ls", "-l"], "env": {}, "timeout_ms": 5}
 
 
+@pytest.mark.parametrize("arguments", ["", "[1]", '{"command": ', "ls", "null"])
+def test_a_shell_call_whose_arguments_are_no_object_has_an_empty_command(arguments: str) -> None:
+    deltas = [CallStarted(0, "local_shell"), ArgumentsDelta(0, arguments), CallEnded(0), Finished("tool_calls", USAGE)]
+    item = told(deltas)[-1]["response"]["output"][0]
+    assert item["action"] == {"type": "exec", "command": [], "env": {}}
+
+
 @pytest.mark.parametrize("reason", ["stop", "length"])
 def test_an_answer_without_a_word_is_an_empty_message_unless_it_was_cut(reason: Any) -> None:
     output = told([Finished(reason, USAGE)])[-1]["response"]["output"]
