@@ -21,7 +21,7 @@ from ringleader.shard.lookup import Chance
 from ringleader.shard.prefixes import Orders
 from ringleader.shard.rhythm import Offer, Rhythm
 from ringleader.shard.sharing import Sharing
-from ringleader.shard.waiting import QUEUE_MAX, Asked, Line, Reservations
+from ringleader.shard.waiting import QUEUE_MAX, Asked, Line, Progress, Reservations
 from ringleader.values import Finish, Ride, SlotSpec
 
 PASSED_MAX = 4  # chunks of other prompts that one lets pass: a long one then gets every fifth, however many come
@@ -131,22 +131,6 @@ class Returned:
     finish: Finish = ""
     drafts: tuple[int, ...] = ()
     missed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What a returned segment meant for its request. `drafted` and `accepted` tokens are those of all its passes;
-    `cached` tokens of its prompt were not computed for it; `shard_s`, told when it has ended, are the seconds that each
-    shard computed in its passes."""
-
-    request: str
-    passes: int
-    prompt_done: int
-    ended: bool
-    drafted: int = 0
-    accepted: int = 0
-    cached: int = 0
-    shard_s: tuple[float, ...] = ()
 
 
 class Batcher:
@@ -349,7 +333,10 @@ class Batcher:
         while (asked := self._line.first()) is not None:
             outranked = [] if self._has_room(asked) else self._outranked(asked)
             if outranked is None:
-                return
+                passer = self._line.passer(self._has_room) if len(self._live) < self._limits.slots_max else None
+                if passer is None:
+                    return
+                asked, outranked = passer, []
             for slot in outranked:
                 self._preempt(slot)
             self._line.leave(asked.request)
@@ -448,7 +435,7 @@ class Batcher:
                 live.answering, self._groups.arranged = True, False
         if row.finish:
             self._let_go(row.slot)
-        return _progress(asked, row)
+        return asked.progress(ended=bool(row.finish))
 
     def _took_late(self, row: Returned, stage_s: Sequence[float]) -> Progress | None:
         """Of a slot that was given up while its segment was in the ring: what came of it counts all the same."""
@@ -464,7 +451,7 @@ class Batcher:
         asked.tokens.extend(row.tokens)
         if row.finish:
             self._line.leave(asked.request)
-        return _progress(asked, row)
+        return asked.progress(ended=bool(row.finish))
 
     def _begin_anew(self, slot: int, live: _Live) -> None:
         """A shard lacked what the slot began from: compute all of its prompt, in a new slot."""
@@ -485,16 +472,3 @@ class Batcher:
         self._groups.leave(slot)
         self.drafting.end(slot)
         self._sharing.end(slot, self._memory.left(self._groups.batches()))
-
-
-def _progress(asked: Asked, row: Returned) -> Progress:
-    return Progress(
-        request=asked.request,
-        passes=asked.passes,
-        prompt_done=asked.prompt_done,
-        ended=bool(row.finish),
-        drafted=asked.drafted,
-        accepted=asked.accepted,
-        cached=asked.cached,
-        shard_s=tuple(asked.shard_s) if row.finish else (),
-    )

@@ -11,12 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 
 from ringleader.errors import Busy, ContextTooLong
-from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Batcher, Limits, Progress, Returned, Segments
+from ringleader.shard.batcher import PROGRESS_DEADLINE_S, Batcher, Limits, Returned, Segments
 from ringleader.shard.drafting import Drafting, Step
 from ringleader.shard.engine import Computed
 from ringleader.shard.frames import missed_by, picked_of, stage_seconds
 from ringleader.shard.prefixes import Orders
 from ringleader.shard.sampler import Picked
+from ringleader.shard.waiting import Progress
 from ringleader.v1 import ring_pb2 as pb
 from ringleader.wire import FINISH_TO_WIRE, logprob_to_wire, spec_from_wire
 

@@ -1,13 +1,14 @@
 """Who waits for a slot, in which order, and what memory live slots hold. Pure; whose turn it is stands in batcher.py.
 
-Laws: the line is bounded; a request's place in it never changes, and only so many later ones may come before it; what
-is reserved is at least what the shards hold, in tokens: the plan gave every shard room for the same number of them.
+Laws: the line is bounded; a request's place in it never changes, and only so many later ones may come before it, for
+their priority or because they have room where it has none; what is reserved is at least what the shards hold, in
+tokens: the plan gave every shard room for the same number of them.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ringleader.config import QUEUE_LIMIT
@@ -17,6 +18,23 @@ QUEUE_MAX = QUEUE_LIMIT  # requests that wait for a slot; the master refuses mor
 # Later requests that one lets pass for each step of priority between them: none waits for ever, whatever comes, and
 # where many wait even one step tells.
 YIELDS = 32
+PASSERS_MAX = 32  # later requests that one lets pass which have room where it has none; then all wait until it has
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a returned segment meant for its request. `drafted` and `accepted` tokens are those of all its passes;
+    `cached` tokens of its prompt were not computed for it; `shard_s`, told when it has ended, are the seconds that each
+    shard computed in its passes."""
+
+    request: str
+    passes: int
+    prompt_done: int
+    ended: bool
+    drafted: int = 0
+    accepted: int = 0
+    cached: int = 0
+    shard_s: tuple[float, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +57,7 @@ class Asked:
     drafted: int = 0
     accepted: int = 0
     shard_s: list[float] = field(default_factory=list)  # that each shard computed in its passes
+    passers: int = 0  # later ones that were let in before it since it has waited
 
     @property
     def tokens_max(self) -> int:
@@ -51,6 +70,19 @@ class Asked:
             self.shard_s += [0.0] * (len(stage_s) - len(self.shard_s))
         for index, seconds in enumerate(stage_s):
             self.shard_s[index] += seconds
+
+    def progress(self, *, ended: bool) -> Progress:
+        """What has become of it by now."""
+        return Progress(
+            request=self.request,
+            passes=self.passes,
+            prompt_done=self.prompt_done,
+            ended=ended,
+            drafted=self.drafted,
+            accepted=self.accepted,
+            cached=self.cached,
+            shard_s=tuple(self.shard_s) if ended else (),
+        )
 
 
 @dataclass(slots=True)
@@ -77,11 +109,21 @@ class Line:
 
     def rejoin(self, asked: Asked) -> None:
         """Take a request back whose slot was taken from it: it has its place, and is never refused."""
+        asked.passers = 0
         bisect.insort_right(self._waiting, asked, key=lambda each: each.place)
 
     def first(self) -> Asked | None:
         """Whose turn it is to get a slot; nobody passes one whose last segments are still on their way back."""
         return self._waiting[0] if self._waiting and not self._waiting[0].flying else None
+
+    def passer(self, has_room: Callable[[Asked], bool]) -> Asked | None:
+        """Who may get a slot before the first, which has no room yet: the next one that has, so many times."""
+        first, others = self._waiting[0], self._waiting[1:]
+        if first.passers >= PASSERS_MAX:
+            return None
+        found = next((each for each in others if not each.flying and has_room(each)), None)
+        first.passers += found is not None
+        return found
 
     def leave(self, request: str) -> bool:
         """Take a request out; False when it does not wait."""

@@ -11,8 +11,8 @@ from itertools import takewhile
 import pytest
 
 from ringleader.errors import ContextTooLong
-from ringleader.shard.batcher import PASSED_MAX, Batcher, Limits, Progress, Returned, Segments, Turn
-from ringleader.shard.waiting import YIELDS
+from ringleader.shard.batcher import PASSED_MAX, Batcher, Limits, Returned, Segments, Turn
+from ringleader.shard.waiting import YIELDS, Progress
 from ringleader.values import Finish, Sampling, SlotSpec
 from tests.unit.shard.lawful_kept import Store
 

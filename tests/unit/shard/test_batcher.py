@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ringleader.errors import Busy, ContextTooLong
 from ringleader.shard.batcher import PASSED_MAX, Batcher, Limits, Returned, Turn
-from ringleader.shard.waiting import QUEUE_MAX
+from ringleader.shard.waiting import PASSERS_MAX, QUEUE_MAX
 from tests.unit.shard.lawful_ring import Ring, answering, at_random, back, drain, only, passes, prompt, spec
 
 LIMITS = Limits(chunk_tokens=4, flight_max=3, slots_max=3, kv_tokens_max=60)
@@ -125,6 +125,21 @@ def test_a_pass_says_whether_someone_is_about_to_join() -> None:
         (1, True),
         (len(first) + 2, False),
     ]
+
+
+def test_who_has_room_passes_one_that_has_none_but_not_for_ever() -> None:
+    batcher = Batcher(replace(RAGGED, kv_tokens_max=300, kv_ahead=8))
+    answering(batcher, 100)
+    assert batcher.submit("large", prompt(200), spec(200, 20))
+    begun = []
+    for number in range(PASSERS_MAX + 3):
+        assert batcher.submit(f"small {number}", prompt(4), spec(4, 5))
+        begun.append(len({turn.slot for sent in passes(batcher, 2) for turn in sent.turns}) > 1)
+        batcher.cancel(f"small {number}")
+    assert begun == [True] * PASSERS_MAX + [False] * 3
+    assert batcher.waiting == 1, "the large one waits for memory"
+    batcher.cancel("a0")
+    assert len(passes(batcher, 1)[0].turns[0].tokens) > 4, "and has it as soon as there is some"
 
 
 @pytest.mark.parametrize("machines, most", [((0, 0), 1), ((0, 1), 2)])
