@@ -150,6 +150,7 @@ class Batcher:
         self._live: OrderedDict[int, _Live] = OrderedDict()  # prompts in order of turns: the next one first
         self._groups = Groups(self._memory, limits.chunk_tokens, limits.ride == "alone")
         self._since_chunk = 0  # passes of groups since a prompt's chunk was sent
+        self._owed = False  # the last chunk went to a prompt because it was overdue
         self._released: list[int] = []
         # In the ring, oldest first: with their groups' numbers, and whether rows step back by different numbers for it.
         self._flight: deque[tuple[Segments, int, bool]] = deque()
@@ -230,9 +231,9 @@ class Batcher:
         self._groups.arrange([slot for slot, live in self._live.items() if live.answering], self._rhythm.batches)
         self._sharing.fit(self._memory.left(self._groups.batches()))
         group, slot = self._ready_group(), self._ready_prompt()
-        due = self._since_chunk >= len(self._groups)
-        if slot is not None and due:
+        if slot is not None and self._chunk_due:
             self._since_chunk = 0
+            self._owed = self._live[slot].passed >= PASSED_MAX and not self._owed
             waiting = sum(len(live.pending) for live in self._live.values() if not live.answering)
             rest = len(self._live[slot].pending)
             chunk = self._rhythm.chunk_tokens(self._groups.rows, self._limits.chunk_tokens, rest, waiting)
@@ -245,10 +246,16 @@ class Batcher:
         self._groups.go(group)
         return self._fly(tuple(group.slots), self._width(group), group.number)
 
+    @property
+    def _chunk_due(self) -> bool:
+        return self._since_chunk >= len(self._groups)
+
     def _ready_group(self) -> Group | None:
         groups = sum(bool(number) for _, number, _ in self._flight)
         if groups >= self._limits.flight_max or (self._crowded and groups < len(self._flight)):
             return None
+        if self._crowded and self._flight and self._chunk_due and self._ready_prompts():
+            return None  # passes of several batches would leave no moment for it
         return self._groups.ready()
 
     def _ready_prompt(self) -> int | None:
@@ -266,10 +273,11 @@ class Batcher:
     def _turn_of(self, slot: int) -> tuple[int, int, int, int]:
         """Whose chunk goes first: who was passed over too often, then by priority, then who ends soonest.
 
-        Were turns shared out evenly, prompts that come together would all be answered only when the last is computed.
+        Were turns shared out evenly, prompts that come together would all be answered only when the last is computed;
+        so where all are overdue, every other chunk still goes to who ends soonest.
         """
         live = self._live[slot]
-        overdue = live.passed if live.passed >= PASSED_MAX else 0
+        overdue = live.passed if live.passed >= PASSED_MAX and not self._owed else 0
         return -overdue, live.asked.priority, len(live.pending), live.asked.place
 
     def _width(self, group: Group) -> int:

@@ -198,9 +198,10 @@ class Ring:
     def check_fairness(self, chosen: set[int]) -> None:
         for slot, sequence in self.live.items():
             sequence.waited = 0 if slot in chosen or not sequence.ready else sequence.waited + 1
-            # A prompt lets a few chunks of others pass, then those that were passed over as often, and before each
-            # chunk goes a pass of each batch; another time round where slots that were given up come and go meanwhile.
-            bound = 2 * (self.limits.slots_max + PASSED_MAX) * self.limits.slots_max
+            # A prompt lets a few chunks of others pass, then those that were passed over as often and one beside each,
+            # and before each chunk goes a pass of each batch; another time round where slots that were given up come
+            # and go meanwhile.
+            bound = 2 * (2 * self.limits.slots_max + PASSED_MAX) * self.limits.slots_max
             assert sequence.waited <= bound, "a slot that was ready was passed over"
 
     def give_back(self, followers: int, ends: bool, guesses: int = 0, right: int = 0) -> None:

@@ -217,6 +217,17 @@ def test_a_short_prompt_passes_a_long_one_which_still_goes_on_however_many_come(
     assert turns[:PASSED_MAX].count(long.slot) == 0
 
 
+def test_a_short_prompt_does_not_stand_behind_many_long_ones_that_are_all_overdue() -> None:
+    batcher = Batcher(replace(LIMITS, slots_max=20, kv_tokens_max=10_000))
+    for number in range(12):
+        assert batcher.submit(f"long {number}", tuple(range(1000 * number, 1000 * number + 200)), spec(200))
+    longs = [returned(batcher).slot for _ in range(60)]
+    assert set(longs[-24:]) == set(longs), "each of them goes on"
+    batcher.submit("short", tuple(range(50_000, 50_012)), spec(12))
+    turns = [returned(batcher).slot for _ in range(6)]
+    assert len([slot for slot in turns if slot not in longs]) == 3, "three chunks, every other one of all"
+
+
 def test_priority_goes_before_length() -> None:
     batcher = Batcher(replace(LIMITS, slots_max=2, kv_tokens_max=1000))
     batcher.submit("short", prompt(4), spec(4), priority=1)
