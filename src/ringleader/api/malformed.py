@@ -13,7 +13,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http_exceptions import ContentEncodingError, HttpProcessingError, InvalidURLError, LineTooLong
 
-from ringleader.api.error_forms import form_at
+from ringleader.api.error_forms import ANTHROPIC_HEADER, Form, form_at
 from ringleader.api.fault_table import Fault, fault_of
 from ringleader.api.faults import fault_response, http_fault
 from ringleader.api.ids import REQUEST_ID, id_headers, new_id
@@ -92,15 +92,16 @@ class _Connection(web.RequestHandler):
         super().handle_error(request, status, exc, message)  # it logs, and knows whether an answer has begun
         request[REQUEST_ID] = request_id = new_id("req_")
         if isinstance(exc, HttpProcessingError):
-            response = _told(request, fault_of_parser(exc, self._head), path_in(self._head))
+            form = form_at(path_in(self._head), headers_in(self._head))
+            response = _told(request, fault_of_parser(exc, self._head), form)
         else:
             response = _told(request, fault_of(exc or TimeoutError(), request_id))
         response.force_close()
         return response
 
 
-def _told(request: Any, fault: Fault, path: str | None = None) -> web.Response:
-    response = fault_response(request, fault, form_at(request.path if path is None else path, request.headers))
+def _told(request: Any, fault: Fault, form: Form | None = None) -> web.Response:
+    response = fault_response(request, fault, form or form_at(request.path, request.headers))
     response.headers.update(id_headers(request))
     return response
 
@@ -109,6 +110,11 @@ def path_in(head: bytes) -> str:
     """The path, or its beginning, in what may be the head of a request."""
     found = _TARGET.match(head)
     return found[1].decode() if found else "/"
+
+
+def headers_in(head: bytes) -> dict[str, str]:
+    """Of the headers in it, the one that says whose client it is."""
+    return {ANTHROPIC_HEADER: ""} if f"\n{ANTHROPIC_HEADER}:".encode() in head.lower() else {}
 
 
 def fault_of_parser(error: HttpProcessingError, head: bytes) -> Fault:

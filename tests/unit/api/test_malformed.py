@@ -13,6 +13,7 @@ from tests.api.scripted import ScriptedNode, served
 
 CHAT, MESSAGES, OLLAMA = "/v1/chat/completions", "/v1/messages", "/api/chat"
 HOST = "Host: localhost\r\n"
+ANTHROPICS = "Anthropic-Version: 2023-06-01\r\n"
 
 
 def record(error: Exception) -> logging.LogRecord:
@@ -55,6 +56,7 @@ def test_our_own_faults_are_logged_whole() -> None:
         (f"GET {CHAT} HTTP/1.1\r\n{HOST}{''.join(f'X-{n}: x' for n in range(9))}\0\r\n", 400, "Invalid header value"),
         (f"GET {MESSAGES} HTTP/1.1\r\n{HOST}" + "X: x\r\n" * 500, 431, "more headers than are read"),
         (f"POST {CHAT} HTTP/1.1\r\n{HOST}Content-Encoding: br\r\nContent-Length: 2\r\n", 415, "gzip or deflate"),
+        (f"POST /tokenize HTTP/1.1\r\n{HOST}{ANTHROPICS}Content-Encoding: br\r\nContent-Length: 2\r\n", 415, "deflate"),
         (f"POST {OLLAMA} HTTP/1.1\r\n{HOST}Content-Encoding: g\1\r\nContent-Length: 2\r\n", 400, "header value"),
         (f"POST {MESSAGES} HTTP/1.1\r\n{HOST}Content-Length: x\r\n", 400, "Invalid character in Content-Length."),
         (f"GET http://[::1 HTTP/1.1\r\n{HOST}", 400, "its URL cannot be read"),
@@ -74,7 +76,7 @@ async def test_what_is_no_http_is_refused_in_the_form_of_its_api(head: str, stat
     assert int(answer.split()[1]) == status
     assert "x-request-id: req_" in answer
     told = json.loads(body)
-    if MESSAGES in head:
+    if MESSAGES in head or ANTHROPICS in head:
         assert (told["type"], told["request_id"][:4]) == ("error", "req_")
     message = told["error"] if OLLAMA in head else told["error"]["message"]
     assert words in message
