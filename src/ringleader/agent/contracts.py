@@ -265,8 +265,9 @@ def build_tool_contracts(
     try:
         choice = normalize_tool_choice(tool_choice, (each.name for each in bound))
     except ContractFault as fault:
-        why = f". Tools of a higher tier than the step's {tier}: {_with_tiers(above)}" if above else ""
-        raise ContractFault(f"{fault}{why}", param="tool_choice", code=fault.code) from fault
+        why = f" Tools of a higher tier than the step's {tier}: {_with_tiers(above)}" if above else ""
+        stop = "" if not above or str(fault).endswith((".", "?")) else "."
+        raise ContractFault(f"{fault}{stop}{why}", param="tool_choice", code=fault.code) from fault
     return [each.schema for each in bound], bound, choice
 
 

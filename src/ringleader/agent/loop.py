@@ -191,7 +191,7 @@ class Loop:
         if number > self._bounds.calls_max:
             return seen.done(f"not run: the limit of {self._bounds.calls_max} tool calls is reached", "limit")
         if times > self._bounds.calls_alike_max:
-            return seen.done(f"not run: this same call was made {times - 1} times before", "repeated")
+            return seen.done(f"not run: this same call was made {_often(times - 1)} before", "repeated")
         tool = self._tools.get(call.name)
         if tool is None:
             return seen.done(self._unknown(call.name), "unknown_tool")
@@ -200,7 +200,7 @@ class Loop:
         except BadArguments as wrong:
             return seen.done(str(wrong), "bad_arguments")
         if times > 1:
-            note = f"[You have made this same call {times - 1} times before. Use its result, or go another way.]\n"
+            note = f"[You have made this same call {_often(times - 1)} before. Use its result, or go another way.]\n"
             seen = dataclasses.replace(seen, note=note)
         asks = tool.approval == "always" or (tool.approval == "once" and call.name not in state.permitted)
         return dataclasses.replace(seen, standing="asked") if asks else seen
@@ -370,6 +370,10 @@ def fingerprint(call: Call) -> str:
     except (ValueError, RecursionError):
         arguments = call.arguments
     return hashlib.sha256(f"{call.name} {arguments}".encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def _often(times: int) -> str:
+    return "once" if times == 1 else f"{times} times"
 
 
 def _call_ended(each: CallState, took_s: float = 0.0) -> events.CallEnded:

@@ -291,7 +291,7 @@ def test_equal_calls_are_told_to_the_model_and_end_the_step_when_they_go_on() ->
     game.finish("c1")
     assert game.results == [
         "fine",
-        "[You have made this same call 1 times before. Use its result, or go another way.]\nfine",
+        "[You have made this same call once before. Use its result, or go another way.]\nfine",
     ]
     assert ran(game.answer(called(("look", {"where": "a"}), start=2))) == []
     assert game.outcome.kind == "repeated"

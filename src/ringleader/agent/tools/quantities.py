@@ -22,14 +22,17 @@ _GAPS = "\u00a0\u2007\u2009\u202f"  # spaces that hold a number together
 # Every pattern here either eats each character once or is bounded, so that no text makes them slow.
 _RUN = re.compile(rf"\d+(?:[-.,:/'{_GAPS}]\d+)*|(?<![\w.])\.\d+")
 _EXPONENT = re.compile(r"[eE]([-+]?\d{1,4})(?![^\W_])|\s?[x×·*]\s?10(?:\^([-+]?\d{1,4})|([⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,4}))")
+# "10^6", "10⁶", "2^10". A raised figure behind any other number may be a footnote's.
+_POWER = re.compile(r"(?:\^|\*\*)([-+]?\d{1,4})(?!\w)|(?<=(?<![\w.,])10)([⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,4})")
+_AND_PART = re.compile(r"\s?([¼½¾⅐-⅞])")  # "2½", "2 ½"
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
 _BEFORE = re.compile(r"(?:(?<![\w)])([-+]))?(US\$|[$€£¥₹₩₽]|(?<![^\W_])[A-Z]{3}\s?)?(?:(?<![\w)])([-+]))?\Z")
 _BEFORE_CHARS = 8  # what sign and currency take at most, and a character to see what stands before them
-_WORD = re.compile(r"(?:\s{1,2}|-|)([^\W\d_]{1,20}|[%‰°℃℉]|[$€£¥₹₩₽](?!\d))")
-_SECOND_WORD = re.compile(r"\s{1,2}[^\W\d_]{1,20}|/[^\W\d_]{1,4}|[CF](?![^\W_])|[23](?![\w.])")
+_WORD = re.compile(r"(?:\s{1,2}|-|)([^\W\d_]{1,20}|[%‰‱°℃℉]|[$€£¥₹₩₽](?!\d))")
+_SECOND_WORD = re.compile(r"\s{1,2}[^\W\d_]{1,20}|/[^\W\d_]{1,4}|[CF](?![^\W_])|\^?[23](?![\w.])")
 _PER = re.compile(r"(\s?/\s?|\s{1,2}per\s{1,2})([^\W\d_]{1,20}(?:[23](?![\w.]))?)")
 _GROUPS = re.compile(r"\d{1,3}(?:(.)\d{3})(?:\1\d{3})*|\d{1,2}(?:,\d\d)+,\d{3}")
-_SAME = str.maketrans("−–‑‒—’٫٬％﹪", "-----'.,%%")
+_SAME = str.maketrans("−–‑‒—’٫٬％﹪٪", "-----'.,%%%")
 _FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
 
 Exact = int | Fraction  # whole numbers stay int, which is many times faster
@@ -75,7 +78,8 @@ def _of_run(text: str, plain: str, run: tuple[int, int], done: int) -> Iterator[
     first, sign, currency = _before(plain, start, done)
     if first == start and start and (plain[start - 1].isalpha() or plain[start - 1] == "_"):
         return
-    factor, exponent_end = _exponent(plain, end)
+    part_of_one, number_end = _and_part(plain, end)
+    factor, exponent_end = _exponent(plain, start, number_end)
     scale, unit, last = _after(plain, exponent_end, currency)
     parts = plain[start:end].split("-")
     if len(parts) != 2:
@@ -88,8 +92,9 @@ def _of_run(text: str, plain: str, run: tuple[int, int], done: int) -> Iterator[
         if value is None or factor is None:
             yield Quantity(begin, stop, plain[at : max(at + len(part), exponent_end if factor is None else 0)], None)
         else:
-            exponent = factor if number == len(parts) - 1 else 1
-            yield Quantity(begin, stop, text[begin:stop], value * exponent * scale * (sign if number == 0 else 1), unit)
+            if number == len(parts) - 1:
+                value = (value + part_of_one) * factor
+            yield Quantity(begin, stop, text[begin:stop], value * scale * (sign if number == 0 else 1), unit)
         at += len(part) + 1
 
 
@@ -128,8 +133,23 @@ def _before(plain: str, start: int, done: int) -> tuple[int, int, str]:
     return found.start(), -1 if "-" in (outer, inner) else 1, currency
 
 
-def _exponent(plain: str, end: int) -> tuple[Exact | None, int]:
-    """What a power of ten after the digits multiplies by (None: beyond every quantity), and where it ends."""
+def _and_part(plain: str, end: int) -> tuple[Exact, int]:
+    """What a fraction of one character adds to the number before it, and where that ends."""
+    found = _AND_PART.match(plain, end)
+    return (Fraction(unicodedata.numeric(found[1])).limit_denominator(10), found.end()) if found else (0, end)
+
+
+def _exponent(plain: str, start: int, end: int) -> tuple[Exact | None, int]:
+    """What a power after the digits multiplies them by, and where it ends.
+
+    None: beyond every quantity, or a power of other numbers than ten, which is compared as it is written.
+    """
+    power_of = _POWER.match(plain, end)
+    if power_of is not None:
+        ten = plain[start:end].rpartition("-")[2] == "10"
+        power = int((power_of[1] or power_of[2]).translate(_SUPERSCRIPTS))
+        small = ten and abs(power) <= EXPONENT_MAX
+        return (Fraction(10) ** (power - 1) if small else None), power_of.end()
     found = _EXPONENT.match(plain, end)
     if found is None:
         return 1, end
@@ -153,7 +173,7 @@ def _after(plain: str, end: int, currency: str) -> tuple[int, Unit, int]:
     if word is not None:
         second = _SECOND_WORD.match(plain, word.end())
         for stop in ((second.end(),) if second else ()) + (word.end(),):
-            unit = unit_of(" ".join(plain[word.start(1) : stop].split()))
+            unit = unit_of(" ".join(plain[word.start(1) : stop].replace("^", "").split()))
             if unit is not None:
                 return scale, *_rate(plain, word.start(1), stop, unit)
     return scale, BARE, end

@@ -24,11 +24,15 @@ BARE = Unit("")
 SCALES: dict[str, int] = {
     "hundred": 10**2,
     "thousand": 10**3,
+    "lakh": 10**5,
+    "lakhs": 10**5,
     "million": 10**6,
     "millions": 10**6,
     "mio": 10**6,
     "mn": 10**6,
     "mln": 10**6,
+    "crore": 10**7,
+    "crores": 10**7,
     "billion": 10**9,
     "billions": 10**9,
     "bn": 10**9,
@@ -64,7 +68,7 @@ CURRENCIES: dict[str, str] = {
 _SHARES: dict[str, tuple[str, ...]] = {
     "%": ("%", "percent", "per cent", "pct"),
     "percentage point": ("percentage point", "percentage points", "pp", "ppt"),
-    "basis point": ("basis point", "basis points", "bp", "bps"),
+    "basis point": ("basis point", "basis points", "bp", "bps", "‱"),
     "‰": ("‰", "per mille", "per mil"),
     "ppm": ("ppm",),
 }
