@@ -125,7 +125,7 @@ async def _when_loaded(ask: Callable[[], Awaitable[Any]]) -> Any:
         except ModelLoading as loading:
             if str(loading) != said:
                 said = str(loading)
-                print(f"({said.removesuffix(' Send the request again then.')})", file=sys.stderr)
+                print(f"({said.partition(' Send the request again')[0]})", file=sys.stderr)
             await asyncio.sleep(min(LOOK_EVERY_S, loading.retry_after_s or LOOK_EVERY_S))
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # gRPC and certificates take a while to import, which `--help
 app = typer.Typer(help="Let machines into this cluster, list them, forget them, leave it.", no_args_is_help=True)
 
 Home = Annotated[Path | None, typer.Option(envvar="RINGLEADER_HOME", help="Where models and membership are kept.")]
+State = Annotated[Path | None, typer.Option(help="Where the node keeps its keys, if it was started with --state.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -41,30 +42,33 @@ def invite(
         typer.Option(help="host:port of this node's join door as others see it, if not found out; repeatable."),
     ] = None,
     home: Home = None,
+    state: State = None,
     as_json: AsJson = False,
 ) -> None:
     """Print an invitation for another machine. Whoever has it can join: treat it as a password."""
-    raise typer.Exit(run(_invite(home, ttl, uses, tuple(address or ()), as_json)))
+    raise typer.Exit(run(_invite(_directory(home, state), ttl, uses, tuple(address or ()), as_json)))
 
 
 @app.command()
-def nodes(door: Door = "", home: Home = None, as_json: AsJson = False) -> None:
+def nodes(door: Door = "", home: Home = None, state: State = None, as_json: AsJson = False) -> None:
     """List who was let in."""
-    raise typer.Exit(run(_nodes(home, door, as_json)))
+    raise typer.Exit(run(_nodes(_directory(home, state), door, as_json)))
 
 
 @app.command()
 def forget(
-    node: Annotated[str, typer.Argument(help="Its name, or its id where names are not unique.")], home: Home = None
+    node: Annotated[str, typer.Argument(help="Its name, or its id where names are not unique.")],
+    home: Home = None,
+    state: State = None,
 ) -> None:
     """Let a machine in no more, from now on and for good. It can be invited again as a new node."""
-    raise typer.Exit(run(_forget(home, node)))
+    raise typer.Exit(run(_forget(_directory(home, state), node)))
 
 
 @app.command()
-def rotate(door: Door = "", home: Home = None) -> None:
+def rotate(door: Door = "", home: Home = None, state: State = None) -> None:
     """Give this node a new key and certificate; on the node that made the cluster, also end all open invitations."""
-    raise typer.Exit(run(_rotate(home, door)))
+    raise typer.Exit(run(_rotate(_directory(home, state), door)))
 
 
 @app.command()
@@ -74,24 +78,26 @@ def leave(
     ] = False,
     door: Door = "",
     home: Home = None,
+    state: State = None,
 ) -> None:
     """Delete this machine's membership. Its models stay."""
-    raise typer.Exit(run(_leave(home, door, dissolve)))
+    raise typer.Exit(run(_leave(_directory(home, state), door, dissolve)))
 
 
 @app.command()
 def certificate(
     hosts: Annotated[list[str], typer.Argument(help="Names and addresses by which clients reach that node's API.")],
     home: Home = None,
+    state: State = None,
 ) -> None:
     """Print a certificate and key for the https of another node's API (its --api-cert). Treat it as a password."""
-    raise typer.Exit(run(_certificate(home, hosts)))
+    raise typer.Exit(run(_certificate(_directory(home, state), hosts)))
 
 
 @app.command()
-def authority(home: Home = None) -> None:
+def authority(home: Home = None, state: State = None) -> None:
     """Print the cluster's own certificate, by which clients know its APIs' https."""
-    raise typer.Exit(run(_authority(home)))
+    raise typer.Exit(run(_authority(_directory(home, state))))
 
 
 @app.command()
@@ -105,12 +111,11 @@ def events(
     raise typer.Exit(run(listen(url, as_json)))
 
 
-async def _invite(home: Path | None, ttl: str, uses: int, addresses: tuple[str, ...], as_json: bool) -> int:
+async def _invite(directory: Path, ttl: str, uses: int, addresses: tuple[str, ...], as_json: bool) -> int:
     from ringleader.net.door import door_addresses
     from ringleader.trust import invitations
     from ringleader.trust.authority import load_authority
 
-    directory = _directory(home)
     ttl_s = invitations.parse_ttl(ttl)
     load_authority(directory)  # on another node say who can invite, not that no door is open here
     opened = invitations.invite(directory, addresses or door_addresses(directory), ttl_s, uses, time.time())
@@ -123,8 +128,8 @@ async def _invite(home: Path | None, ttl: str, uses: int, addresses: tuple[str, 
     return 0
 
 
-async def _nodes(home: Path | None, door: str, as_json: bool) -> int:
-    credentials = _credentials(home, door)
+async def _nodes(directory: Path, door: str, as_json: bool) -> int:
+    credentials = _credentials(directory, door)
     members = await _members(credentials)
     if as_json:
         listed = [_line(each) | {"this": each.node == credentials.node} for each in members]
@@ -141,22 +146,22 @@ async def _nodes(home: Path | None, door: str, as_json: bool) -> int:
     return 0
 
 
-async def _forget(home: Path | None, node: str) -> int:
+async def _forget(directory: Path, node: str) -> int:
     from ringleader.trust.cluster import forget as forget_member
 
-    member, revocations = forget_member(_directory(home), node)
+    member, revocations = forget_member(directory, node)
     print(f"{member.name} ({member.node}) is forgotten: no node that hears of this lets it in again.")
     print(f"(list of the forgotten: number {revocations.number}; nodes tell each other)", file=sys.stderr)
     return 0
 
 
-async def _rotate(home: Path | None, door: str) -> int:
+async def _rotate(directory: Path, door: str) -> int:
     from ringleader.net.joining import rotate as renew_here
     from ringleader.trust.authority import has_authority
     from ringleader.trust.cluster import rotate_founder
     from ringleader.trust.invitations import withdraw_all
 
-    credentials = _credentials(home, door)
+    credentials = _credentials(directory, door)
     if has_authority(credentials.directory):
         rotate_founder(credentials.directory)
         ended = withdraw_all(credentials.directory, time.time())
@@ -171,12 +176,12 @@ async def _rotate(home: Path | None, door: str) -> int:
     return 0
 
 
-async def _leave(home: Path | None, door: str, dissolve: bool) -> int:
+async def _leave(directory: Path, door: str, dissolve: bool) -> int:
     from ringleader.net.joining import say_goodbye
     from ringleader.trust.authority import has_authority
     from ringleader.trust.cluster import leave as leave_here
 
-    credentials = _credentials(home, door)
+    credentials = _credentials(directory, door)
     if not has_authority(credentials.directory):
         try:
             await say_goodbye(credentials)
@@ -188,15 +193,15 @@ async def _leave(home: Path | None, door: str, dissolve: bool) -> int:
     return 0
 
 
-async def _certificate(home: Path | None, hosts: list[str]) -> int:
+async def _certificate(directory: Path, hosts: list[str]) -> int:
     from ringleader.trust.api_tls import certificate_for
 
-    print(certificate_for(_directory(home), hosts).decode(), end="")
+    print(certificate_for(directory, hosts).decode(), end="")
     return 0
 
 
-async def _authority(home: Path | None) -> int:
-    print(_credentials(home, "").authority.decode(), end="")
+async def _authority(directory: Path) -> int:
+    print(_credentials(directory, "").authority.decode(), end="")
     return 0
 
 
@@ -210,19 +215,22 @@ async def _members(credentials: Credentials) -> tuple[Member, ...]:
     return await list_members(credentials)
 
 
-def _directory(home: Path | None) -> Path:
+def _directory(home: Path | None, state: Path | None) -> Path:
     from ringleader.trust.credentials import state_directory
 
-    return state_directory(home)
+    return state.absolute() if state is not None else state_directory(home)
 
 
-def _credentials(home: Path | None, door: str) -> Credentials:
+def _credentials(directory: Path, door: str) -> Credentials:
     from ringleader.trust.credentials import load
     from ringleader.trust.invitations import check_address
 
-    found = load(_directory(home))
+    found = load(directory)
     if found is None:
-        raise NotTrusted("this machine belongs to no cluster: start one with ringleader node, or join one with --join")
+        raise NotTrusted(
+            f"no node of a cluster has its keys in {directory}: start one with ringleader node, or join one with "
+            "--join; if it was started with --state, name the same folder here"
+        )
     if door and found.door:  # a founder has no door to go to
         check_address(door)
         return replace(found, door=(door,))

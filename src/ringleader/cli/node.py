@@ -41,7 +41,7 @@ log = logging.getLogger("ringleader.node")
 def node(
     asked: typer.Context,
     model: o.Models = None,
-    join: o.Join = "",
+    join: o.Join = None,
     name: o.Name = "",
     peer: o.Peers = None,
     mdns: o.Mdns = True,

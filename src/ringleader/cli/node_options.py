@@ -11,6 +11,7 @@ import typer
 
 from ringleader.api.aliases import parse_aliases
 from ringleader.config import NodeOptions, default_name, parse_layers
+from ringleader.errors import BadRequest
 
 
 class Wire(StrEnum):
@@ -31,7 +32,7 @@ class Objective(StrEnum):
 Models = Annotated[
     list[str] | None, typer.Option(help="Load this model at the start (name, hf:org/name or path); repeatable.")
 ]
-Join = Annotated[str, typer.Option(help="Join a cluster with what `ringleader cluster invite` printed.")]
+Join = Annotated[str | None, typer.Option(help="Join a cluster with what `ringleader cluster invite` printed.")]
 Name = Annotated[str, typer.Option(help="This node's name; the host's name by default.")]
 Peers = Annotated[list[str] | None, typer.Option(help="A node's host:port; repeatable.")]
 Mdns = Annotated[bool, typer.Option("--mdns/--no-mdns", help="Find other nodes by multicast DNS.")]
@@ -97,6 +98,8 @@ Leash = Annotated[bool, typer.Option(hidden=True, help="End when standard input 
 
 def options_of(given: Mapping[str, Any]) -> NodeOptions:
     """The options as the command line gave them, by parameter name. Raises BadRequest naming the one that is wrong."""
+    if given["join"] is not None and not given["join"].strip():
+        raise BadRequest("--join is empty: paste what `ringleader cluster invite` printed on the first machine")
     return NodeOptions(
         name=given["name"] or default_name(),
         host=given["host"],
@@ -110,7 +113,7 @@ def options_of(given: Mapping[str, Any]) -> NodeOptions:
         keep_responses=given["keep_responses"],
         join_port=given["join_port"],
         peers=tuple(given["peer"] or ()),
-        join=given["join"] or None,
+        join=given["join"],
         mdns=given["mdns"],
         insecure=given["insecure"],
         models=tuple(given["model"] or ()),

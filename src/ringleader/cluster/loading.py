@@ -21,9 +21,9 @@ def loading_error(rollout: Rollout, now: float) -> ModelLoading:
         )
     done, left_s = progress(ring), seconds_left(ring, now)
     state = f"is being brought up again ({ring.reason.rstrip('. ')})" if ring.reason else "is being loaded"
-    left = "" if left_s is None else f", about {left_s:.0f} s more"
+    left, when = ("", "in some seconds") if left_s is None else (f", about {left_s:.0f} s more", "then")
     return ModelLoading(
-        f"{rollout.model} {state}: {done:.0%} of its weights are there{left}. Send the request again then.",
+        f"{rollout.model} {state}: {done:.0%} of its weights are there{left}. Send the request again {when}.",
         retry_after_s=min(AGAIN_MAX_S, UNKNOWN_S if left_s is None else max(1.0, left_s)),
     )
 

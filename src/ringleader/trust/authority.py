@@ -104,7 +104,10 @@ def load_authority(directory: Path) -> Authority:
     """The authority whose key lies here. Raises NotTrusted on a node that has none, saying where to go."""
     credentials = load(directory)
     if credentials is None:
-        raise NotTrusted("this machine belongs to no cluster yet: start one with ringleader node")
+        raise NotTrusted(
+            f"no node of a cluster has its keys in {directory}: start one with ringleader node; "
+            "if it was started with --state, name the same folder here"
+        )
     key = read_private(directory / AUTHORITY_KEY_FILE)
     if key is None:
         raise NotTrusted(

@@ -116,3 +116,20 @@ async def test_a_door_that_has_moved_is_found_when_it_is_told_and_remembered(clu
     renewed = load(member.directory)
     assert renewed is not None
     assert renewed.door == (moved.address,)
+
+
+def test_a_node_with_a_state_of_its_own_is_named_by_it(cluster: Cluster, tmp_path: Path) -> None:
+    listed = command(tmp_path / "elsewhere", "nodes", "--state", str(cluster.founder.directory))
+    assert listed.returncode == 0, listed.stderr
+    assert "studio" in listed.stdout
+    lost = command(tmp_path / "elsewhere", "nodes")
+    assert lost.returncode != 0
+    assert "if it was started with --state, name the same folder here" in " ".join(lost.stderr.split())
+
+
+def test_an_empty_invitation_does_not_make_a_cluster(tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "ringleader", "node", "--join", "", "--state", str(tmp_path / "state")]
+    said = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    assert said.returncode == 2
+    assert "--join is empty" in said.stderr
+    assert not (tmp_path / "state").exists()
