@@ -7,7 +7,9 @@ import json
 import logging
 import math
 import shlex
+import signal
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
@@ -34,6 +36,7 @@ from ringleader.cli.agent_tools import (
     RootOption,
     ShellOption,
     ToolSources,
+    check_added,
     check_tier,
 )
 from ringleader.cli.client import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_NODE, EXIT_USAGE, run
@@ -252,6 +255,7 @@ class Asked:
 
 async def _run(made: Callable[[], tuple[Plan, dict[str, str], LoopState | None]], asked: Asked) -> int:
     logging.basicConfig(level=logging.ERROR, stream=sys.stderr, format="%(levelname)s %(message)s")
+    _end_in_order()
     async with AsyncExitStack() as stack:
         try:
             agent = await _prepared(*made(), asked, stack)
@@ -263,6 +267,15 @@ async def _run(made: Callable[[], tuple[Plan, dict[str, str], LoopState | None]]
             return await _watched(agent, asked, page)
         except asyncio.CancelledError:  # ^C: the step has ended in order, and its state is kept
             return _interrupted(agent, asked, page)
+
+
+def _end_in_order() -> None:
+    """Being ended, or losing the terminal, is taken like ^C: what tools have started would outlive the run."""
+    if threading.current_thread() is not threading.main_thread():  # no other hears signals
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            asyncio.get_running_loop().add_signal_handler(number, signal.raise_signal, signal.SIGINT)
 
 
 async def _prepared(
@@ -286,6 +299,7 @@ async def _prepared(
     registry = await asked.sources.opened(stack)  # servers are started: the last thing that may be in vain
     for planned in plan.steps:
         check_tier(planned.step.tier, registry, f"step {planned.step.name!r}")
+        check_added(planned.step.tools or (), registry, f"step {planned.step.name!r}")
     plan.check(registry)
     return PlanRun(
         plan,

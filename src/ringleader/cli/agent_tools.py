@@ -36,6 +36,9 @@ TIERS = {
 }
 
 
+OPTIONS = {"read_file": "--root DIR", "fetch": "--allow-host HOST", "shell": "--shell DIR"}  # that add these tools
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSources:
     """What the options name. Nothing is added that was not named."""
@@ -86,6 +89,17 @@ class ToolSources:
         if self.shell is not None:
             found.add(shell_tool(self.shell))
         return found
+
+
+def check_added(names: Sequence[str], registry: Registry, source: str) -> None:
+    """Refuses a tool that only an option adds, where it was not given.
+
+    Raises:
+        BadRequest: names `source`, the tool and its option.
+    """
+    for name, option in OPTIONS.items():
+        if name in names and name not in registry:
+            raise BadRequest(f"{source} asks for {name}, which is there only with {option}", param="--tools")
 
 
 def check_tier(tier: int, registry: Registry, source: str) -> None:

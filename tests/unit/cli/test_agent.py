@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import stat
 import sys
@@ -286,6 +287,30 @@ async def test_an_interrupt_ends_the_request_tells_how_far_it_came_and_the_kept_
     result, again = await ask([VERIFY, SO], "resume", str(state))
     assert result.exit_code == 0
     assert again.requests[0].tool_choice == "required"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_a_run_that_is_ended_leaves_nothing_behind_that_its_shell_has_started(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    shell = calling("shell", {"command": f"echo $$ > pid; kill -{int(number)} $PPID; exec sleep 300"})
+    async with served(ScriptedNode(shell)) as server, asyncio.timeout(60):
+        process = await started(server.url, "--shell", str(tmp_path), "--tier", "2", "--approve")
+        _, err = await process.communicate()
+    assert process.returncode == 130 and b"  end     stopped before its end" in err
+    pid = int((tmp_path / "pid").read_text())
+    with pytest.raises(ProcessLookupError):
+        async with asyncio.timeout(20):  # its parent has ended, so that another has to reap it
+            while True:
+                os.kill(pid, 0)
+                await asyncio.sleep(0.05)
+
+
+async def test_a_tool_that_only_an_option_adds_is_told_with_it() -> None:
+    process = await started("http://127.0.0.1:9", "--tools", "shell", "--tier", "2")
+    _, err = await process.communicate()
+    assert process.returncode == 2
+    assert b"asks for shell, which is there only with --shell DIR" in b" ".join(err.split())
 
 
 # ---------------------------------------------------------------- plans, tools, providers
