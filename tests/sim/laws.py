@@ -106,7 +106,7 @@ class Laws:
             case m.FailRequest():
                 demand(effect.request in self.requests, f"{effect.request} ends a second time")
                 self._end(effect.request)
-                if isinstance(effect.error, RingLost):
+                if isinstance(effect.error, RingLost) and not effect.error.resumable:  # the others go on by themselves
                     demand("again" in str(effect.error), "a lost request is not told what to do")
 
     def _end(self, request: RequestId) -> None:
