@@ -107,5 +107,5 @@ def test_the_authority_is_on_the_founder_only_and_a_member_is_told_so(tmp_path: 
     assert load_authority(cluster.founder.directory).cluster == cluster.founder.cluster
     with pytest.raises(NotTrusted, match=r"only the node that made the cluster .* \(copy its authority\.key here"):
         load_authority(cluster.member("b").directory)
-    with pytest.raises(NotTrusted, match="no cluster yet"):
+    with pytest.raises(NotTrusted, match="no node of a cluster has its keys in"):
         load_authority(tmp_path / "nowhere")
