@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ringleader.cli.client import DEFAULT_URL, run
+from ringleader.cli.membership import Home, State, membership_directory
 from ringleader.errors import NodeUnreachable, NotTrusted
 
 if TYPE_CHECKING:  # gRPC and certificates take a while to import, which `--help` need not wait for
@@ -23,8 +24,6 @@ if TYPE_CHECKING:  # gRPC and certificates take a while to import, which `--help
 
 app = typer.Typer(help="Let machines into this cluster, list them, forget them, leave it.", no_args_is_help=True)
 
-Home = Annotated[Path | None, typer.Option(envvar="RINGLEADER_HOME", help="Where models and membership are kept.")]
-State = Annotated[Path | None, typer.Option(help="Where the node keeps its keys, if it was started with --state.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -46,13 +45,13 @@ def invite(
     as_json: AsJson = False,
 ) -> None:
     """Print an invitation for another machine. Whoever has it can join: treat it as a password."""
-    raise typer.Exit(run(_invite(_directory(home, state), ttl, uses, tuple(address or ()), as_json)))
+    raise typer.Exit(run(_invite(membership_directory(home, state), ttl, uses, tuple(address or ()), as_json)))
 
 
 @app.command()
 def nodes(door: Door = "", home: Home = None, state: State = None, as_json: AsJson = False) -> None:
     """List who was let in."""
-    raise typer.Exit(run(_nodes(_directory(home, state), door, as_json)))
+    raise typer.Exit(run(_nodes(membership_directory(home, state), door, as_json)))
 
 
 @app.command()
@@ -62,13 +61,13 @@ def forget(
     state: State = None,
 ) -> None:
     """Let a machine in no more, from now on and for good. It can be invited again as a new node."""
-    raise typer.Exit(run(_forget(_directory(home, state), node)))
+    raise typer.Exit(run(_forget(membership_directory(home, state), node)))
 
 
 @app.command()
 def rotate(door: Door = "", home: Home = None, state: State = None) -> None:
     """Give this node a new key and certificate; on the node that made the cluster, also end all open invitations."""
-    raise typer.Exit(run(_rotate(_directory(home, state), door)))
+    raise typer.Exit(run(_rotate(membership_directory(home, state), door)))
 
 
 @app.command()
@@ -81,7 +80,7 @@ def leave(
     state: State = None,
 ) -> None:
     """Delete this machine's membership. Its models stay."""
-    raise typer.Exit(run(_leave(_directory(home, state), door, dissolve)))
+    raise typer.Exit(run(_leave(membership_directory(home, state), door, dissolve)))
 
 
 @app.command()
@@ -91,13 +90,13 @@ def certificate(
     state: State = None,
 ) -> None:
     """Print a certificate and key for the https of another node's API (its --api-cert). Treat it as a password."""
-    raise typer.Exit(run(_certificate(_directory(home, state), hosts)))
+    raise typer.Exit(run(_certificate(membership_directory(home, state), hosts)))
 
 
 @app.command()
 def authority(home: Home = None, state: State = None) -> None:
     """Print the cluster's own certificate, by which clients know its APIs' https."""
-    raise typer.Exit(run(_authority(_directory(home, state))))
+    raise typer.Exit(run(_authority(membership_directory(home, state))))
 
 
 @app.command()
@@ -213,12 +212,6 @@ async def _members(credentials: Credentials) -> tuple[Member, ...]:
     if has_authority(credentials.directory):
         return read_members(credentials.directory)
     return await list_members(credentials)
-
-
-def _directory(home: Path | None, state: Path | None) -> Path:
-    from ringleader.trust.credentials import state_directory
-
-    return state.absolute() if state is not None else state_directory(home)
 
 
 def _credentials(directory: Path, door: str) -> Credentials:

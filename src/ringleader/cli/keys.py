@@ -12,11 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from ringleader.cli.client import run
+from ringleader.cli.membership import Home, State, membership_directory
 
 app = typer.Typer(help="Make, list and revoke keys of this node's API.", no_args_is_help=True)
 
-Home = Annotated[Path | None, typer.Option(envvar="RINGLEADER_HOME", help="Where models and membership are kept.")]
-State = Annotated[Path | None, typer.Option(help="The node's own directory, where it was started with --state.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -47,7 +46,7 @@ def revoke(key: Annotated[str, typer.Argument(help="Its name or id.")], home: Ho
 async def _create(name: str, concurrent: int | None, home: Path | None, state: Path | None, as_json: bool) -> int:
     from ringleader.trust import api_keys
 
-    made, key = api_keys.create(_directory(home, state), name, time.time(), concurrent)
+    made, key = api_keys.create(membership_directory(home, state), name, time.time(), concurrent)
     if as_json:
         print(json.dumps({"id": made.id, "name": made.name, "key": key, "concurrent": concurrent}))
         return 0
@@ -59,7 +58,7 @@ async def _create(name: str, concurrent: int | None, home: Path | None, state: P
 async def _list(home: Path | None, state: Path | None, as_json: bool) -> int:
     from ringleader.trust import api_keys
 
-    keys = api_keys.read(_directory(home, state))
+    keys = api_keys.read(membership_directory(home, state))
     if as_json:
         print(json.dumps({"keys": [_line(each) for each in keys]}))
         return 0
@@ -77,7 +76,7 @@ async def _list(home: Path | None, state: Path | None, as_json: bool) -> int:
 async def _revoke(key: str, home: Path | None, state: Path | None) -> int:
     from ringleader.trust import api_keys
 
-    directory = _directory(home, state)
+    directory = membership_directory(home, state)
     gone = api_keys.revoke(directory, key)
     print(f"The key of {gone.name} opens nothing any more.")
     if not api_keys.read(directory):
@@ -87,9 +86,3 @@ async def _revoke(key: str, home: Path | None, state: Path | None) -> int:
 
 def _line(key: Any) -> dict[str, Any]:
     return {name: value for name, value in asdict(key).items() if name != "digest"}
-
-
-def _directory(home: Path | None, state: Path | None) -> Path:
-    from ringleader.trust.credentials import state_directory
-
-    return state.absolute() if state is not None else state_directory(home)
